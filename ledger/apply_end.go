@@ -1,0 +1,288 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawlworks/pawl/core/channel"
+	"github.com/pawlworks/pawl/fence"
+	"github.com/pawlworks/pawl/receipt"
+)
+
+func (Reopen) name() string { return "reopen" }
+
+func (m Reopen) apply(s *Snapshot, c *Change) error {
+	if err := s.own(m.Fence); err != nil {
+		return err
+	}
+	i := s.Intent
+	to := i.clone()
+	if err := m.prove(s, &to); err != nil {
+		return err
+	}
+	if m.Error != "" {
+		to.LastError = bounded(m.Error)
+	}
+	c.TokensDead = m.Proof == ProofAbsentForGood && m.TokenDead
+	if !to.InDoubt() {
+		if as, reason := (Fence{}).mustNotSend(s); reason != "" { // a cancel during a dispatch is obeyed here
+			to.abandon(s.Now, as, reason)
+			c.step(i, to, m.Proof)
+			c.finish(s, to)
+			c.log(to, LogAbandoned, logDetail{As: string(as), Reason: reason, Proof: m.Proof})
+			c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
+			return nil
+		}
+	}
+	if m.Proof == ProofReplaySafe || m.Proof == ProofResend {
+		to.keepDoubt()
+	}
+	to.toIntent(s.Now.Add(m.After))
+	c.step(i, to, m.Proof)
+	c.Phase, c.DueAt = PhaseSend, to.DueAt
+	outcome := LogReopened
+	if m.Proof == ProofNotSent {
+		outcome = LogNotSent
+	}
+	c.log(i, outcome, logDetail{Proof: m.Proof, Reason: m.Error, ProbeBegan: stampText(m.ProbeBegan)})
+	return nil
+}
+
+// prove checks the proof that the reopen names, and settles on to what it proves.
+func (m Reopen) prove(s *Snapshot, to *Intent) error {
+	i := s.Intent
+	refuse := func(rule, format string, args ...any) error {
+		return &RefusedError{"reopen", rule, fmt.Sprintf(format, args...)}
+	}
+	switch m.Proof {
+	case ProofNoStamp:
+		if i.Stamped() {
+			return refuse("reopen-names-no-stamp", "there is a stamp under this fence")
+		}
+	case ProofNotSent:
+		if i.Probing && i.Stamped() {
+			return refuse("resend-of-stamped", "the stamp is another fence's: only its own attempt can be not sent")
+		}
+		to.SendStartedAt = time.Time{} // clears its own attempt, of no other
+	case ProofAbsentForGood:
+		if !m.TokenDead {
+			if !i.Sheet.NegativeProof {
+				return refuse("reopen-on-absent-now", "the channel's probe cannot prove an absence")
+			}
+			if earliest := i.AbsenceCountsFrom(m.ClockAllowance); !m.ProbeBegan.After(earliest) {
+				return refuse("no-settle-time", "the probe began at %s and counts only after %s", stampText(m.ProbeBegan), stampText(earliest))
+			}
+			if h := i.Sheet.ProbeHorizon.D(); h > 0 && s.Now.Sub(i.FirstSentAt) > h {
+				return refuse("probe-horizon", "the probe cannot look back to the first send")
+			}
+		}
+		to.clearDoubt()
+		to.ProbeFirst = false
+	case ProofReplaySafe:
+		switch {
+		case i.Accepted():
+			return refuse("replay-accepted", "the outside system has it already")
+		case i.Sheet.Replay == channel.ReplayForEver:
+		case i.Sheet.Replay == channel.ReplayWithinLife && s.Now.Before(i.FirstSentAt.Add(i.Sheet.TokenLife.D()-m.Margin)):
+		default:
+			return refuse("token-life", "the channel is not replay-safe, or no longer")
+		}
+	case ProofResend:
+		if !m.Policy {
+			return refuse("resend-of-stamped", "the channel's policy does not accept duplicates")
+		}
+		if i.Accepted() {
+			return refuse("replay-accepted", "the outside system has it already")
+		}
+	default:
+		return refuse("proof", "%q is no proof", m.Proof)
+	}
+	return nil
+}
+
+// AbsenceCountsFrom is the moment that a probe must begin after for its absence to count: last possible send + settle
+// time + clock allowance.
+func (i Intent) AbsenceCountsFrom(allowance time.Duration) time.Time {
+	if allowance <= 0 {
+		allowance = fence.DefaultClockAllowance
+	}
+	return i.LastPossibleSend.Add(i.Sheet.SettleTime.D() + allowance)
+}
+
+func (Abandon) name() string { return "abandon" }
+
+func (m Abandon) apply(s *Snapshot, c *Change) error {
+	i := s.Intent
+	if i.State == StateAbandoned && i.Fence() == m.Fence && i.AbandonedAs == m.As {
+		return nil
+	}
+	if err := s.own(m.Fence); err != nil {
+		return err
+	}
+	to := i.clone()
+	if m.NotSent && !i.Probing {
+		to.SendStartedAt = time.Time{}
+	}
+	switch m.As {
+	case NeverSent, Refused:
+		if to.InDoubt() {
+			return &RefusedError{"abandon", "cancel-despite-doubt", "an attempt may have taken effect; it can only be abandoned as unknown"}
+		}
+	case FailedOutside:
+		if m.Evidence.Empty() {
+			return &RefusedError{"abandon", "evidence", "failed outside needs evidence"}
+		}
+		to.Evidence = EncodeEvidence(m.Evidence)
+	case Unknown:
+		if !m.Policy {
+			return &RefusedError{"abandon", "policy", "unknown needs the channel's policy abandon, or a person"}
+		}
+	default:
+		return &RefusedError{"abandon", "kind", fmt.Sprintf("%q is no end", m.As)}
+	}
+	to.abandon(s.Now, m.As, m.Reason)
+	c.step(i, to, "")
+	c.finish(s, to)
+	outcome := LogAbandoned
+	switch m.As {
+	case Refused:
+		outcome = LogRejected
+	case FailedOutside:
+		outcome = LogFailedOutside
+	}
+	c.log(to, outcome, logDetail{As: string(m.As), Reason: m.Reason})
+	c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
+	return nil
+}
+
+func (Hold) name() string { return "hold" }
+
+func (m Hold) apply(s *Snapshot, c *Change) error {
+	if err := s.own(m.Fence); err != nil {
+		return err
+	}
+	i := s.Intent
+	to := i.clone()
+	first := !i.Held()
+	to.hold(s, m.Reason, m.Look)
+	c.step(i, to, "")
+	c.Phase, c.DueAt = PhaseLook, to.ProbeAt
+	if m.FreeLane && i.Lane != "" && !i.LaneTurnEnded {
+		c.EndTurn = true
+		c.Steps[len(c.Steps)-1].To.LaneTurnEnded = true
+		c.Result.Intent = c.Steps[len(c.Steps)-1].To
+	}
+	if first {
+		c.log(to, LogHeld, logDetail{Reason: m.Reason})
+		c.Receipts = append(c.Receipts, effect(*s, to, receipt.Held))
+	}
+	return nil
+}
+
+// hold gives the row a number of its own, so that no earlier write matches it.
+func (i *Intent) hold(s *Snapshot, reason string, look time.Duration) {
+	if !i.Held() {
+		i.HeldAt = s.Now
+	}
+	i.HoldReason = bounded(reason)
+	i.giveBack(s)
+	i.ProbeAt = s.Now.Add(look)
+}
+
+func (RequestCancel) name() string { return "cancel" }
+
+func (m RequestCancel) apply(s *Snapshot, c *Change) error {
+	i := s.Intent
+	switch {
+	case i.State.Terminal():
+		return ErrTerminal
+	case m.By == "":
+		return &RefusedError{"cancel", "person", "say who cancels"}
+	case !i.CancelRequestedAt.IsZero():
+		return nil
+	}
+	reason := m.By
+	if m.Reason != "" {
+		reason += ": " + m.Reason
+	}
+	if i.State == StateIntent && !i.InDoubt() {
+		return settleUnsent(s, c, NeverSent, "cancelled: "+reason, "")
+	}
+	to := i.clone()
+	to.CancelRequestedAt, to.CancelReason = s.Now, bounded(reason)
+	c.step(i, to, "")
+	if i.State == StateIntent {
+		c.Phase, c.DueAt = PhaseSend, s.Now // the fence takes it for probing
+	} else {
+		c.Phase, c.DueAt = PhaseLook, i.nextLook()
+	}
+	return nil
+}
+
+// nextLook is when the reconciler should look at a dispatched row.
+func (i Intent) nextLook() time.Time {
+	if !i.ProbeAt.IsZero() {
+		return i.ProbeAt
+	}
+	return i.FenceExpiresAt
+}
+
+func (Resolve) name() string { return "resolve" }
+
+func (m Resolve) apply(s *Snapshot, c *Change) error {
+	if err := s.own(m.Fence); err != nil {
+		return err
+	}
+	i := s.Intent
+	if !i.Probing {
+		return &RefusedError{"resolve", "reconciler-unfenced", "take a probing fence first"}
+	}
+	if m.By == "" || m.Reason == "" {
+		return &RefusedError{"resolve", "person", "say who decides and why"}
+	}
+	to := i.clone()
+	to.By = bounded(m.By)
+	switch m.As {
+	case DecideSent:
+		to.commit(s.Now, EncodeEvidence(channel.Evidence{}), ByPerson)
+		c.step(i, to, "")
+		c.finish(s, to)
+		c.Receipts = append(c.Receipts, effect(*s, withReason(to, m.Reason), receipt.Committed))
+	case DecideNotSent, DecideUnknown:
+		as := NeverSent
+		if m.As == DecideUnknown {
+			as = Unknown
+		} else {
+			to.clearDoubt()
+		}
+		to.Established = ByPerson
+		to.abandon(s.Now, as, m.Reason)
+		c.step(i, to, ProofPerson)
+		c.finish(s, to)
+		c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
+	case DecideRetry:
+		to.clearDoubt()
+		to.ProbeFirst = false
+		to.toIntent(s.Now)
+		c.step(i, to, ProofPerson)
+		c.Phase, c.DueAt = PhaseSend, s.Now
+	default:
+		return &RefusedError{"resolve", "decision", fmt.Sprintf("%q is no decision: use sent, notsent, retry or unknown", m.As)}
+	}
+	c.log(to, LogResolved, logDetail{By: m.By, As: string(m.As), Reason: m.Reason})
+	return nil
+}
+
+// withReason carries a person's reason into the receipt of a commit.
+func withReason(i Intent, reason string) Intent {
+	i.AbandonReason = ""
+	i.HoldReason = bounded(reason)
+	return i
+}
+
+func stampText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

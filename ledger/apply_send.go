@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawlworks/pawl/core/channel"
+	"github.com/pawlworks/pawl/receipt"
+)
+
+func (PutToken) name() string { return "put token" }
+
+func (m PutToken) apply(s *Snapshot, c *Change) error {
+	if err := s.may(m.Fence); err != nil {
+		return err
+	}
+	return putToken(s, c, m.Token, m.DrawsFromLane)
+}
+
+// putToken stores a version by compare-and-set: the stored one wins. A version for a row that may have been sent is stored
+// only if all versions exclude each other outside, or all earlier ones are dead for good.
+func putToken(s *Snapshot, c *Change, t channel.Token, drawsFromLane bool) error {
+	if s.Intent.Probing {
+		return &RefusedError{"put token", "probing", "a probing fence makes no tokens"}
+	}
+	for _, have := range s.Tokens {
+		if have.Version == t.Version {
+			c.Result.Token = have
+			return nil
+		}
+	}
+	if t.Version != len(s.Tokens)+1 {
+		return &RefusedError{"put token", "version", fmt.Sprintf("version %d does not follow the %d that are stored", t.Version, len(s.Tokens))}
+	}
+	if t.Version > 1 && !t.ExcludesEarlier {
+		for _, have := range s.Tokens {
+			if !have.Dead && s.Intent.InDoubt() {
+				return &RefusedError{"put token", "token-remade", "an earlier version may still take effect and the new one does not exclude it"}
+			}
+		}
+	}
+	t.MadeAt = s.Now
+	c.NewToken, c.RaiseLane = &t, drawsFromLane
+	c.Result.Token = t
+	c.Result.Tokens = append(append([]channel.Token(nil), s.Tokens...), t)
+	return nil
+}
+
+func (Stamp) name() string { return "stamp" }
+
+func (m Stamp) apply(s *Snapshot, c *Change) error {
+	if err := s.may(m.Fence); err != nil {
+		return err
+	}
+	i := s.Intent
+	switch {
+	case i.Probing:
+		return &RefusedError{"stamp", "probing", "a probing fence sends nothing"}
+	case i.Stamped():
+		return &RefusedError{"stamp", "resend-of-stamped", "this fence has a stamp already: one send for each fence"}
+	case i.Shadow():
+		return &RefusedError{"stamp", "shadow", "an intent that was claimed in shadow is never sent"}
+	case !i.CancelRequestedAt.IsZero():
+		return &RefusedError{"stamp", "cancelled", "the intent was cancelled before it was sent"}
+	case m.Margin <= 0 || m.SendTimeout <= 0 || m.CommitBound <= 0:
+		return &RefusedError{"stamp", "times", "send timeout, commit bound and margin must be positive"}
+	}
+	if m.Token != nil {
+		if err := putToken(s, c, *m.Token, m.DrawsFromLane); err != nil {
+			return err
+		}
+	} else if len(s.Tokens) == 0 {
+		return &RefusedError{"stamp", "token", "no token is stored"}
+	}
+	if left := i.FenceExpiresAt.Sub(s.Now); left < m.SendTimeout+m.CommitBound+m.Margin {
+		return ErrFenceExpired
+	}
+	notAfter, err := m.notAfter(s, c.Result.Tokens)
+	if err != nil {
+		return err
+	}
+	to := i.clone()
+	to.SendStartedAt = s.Now
+	to.Attempts++
+	if to.FirstSentAt.IsZero() {
+		to.FirstSentAt = s.Now
+	}
+	if notAfter.After(to.LastPossibleSend) {
+		to.LastPossibleSend = notAfter // never moved earlier
+	}
+	to.Sheet = StampSheet(m.Sheet)
+	if i.InDoubt() { // an earlier attempt may still take effect, by the rules that it was sent under
+		to.Sheet = to.Sheet.weaker(i.Sheet)
+	}
+	c.step(i, to, "")
+	c.Phase, c.DueAt = PhaseLook, to.FenceExpiresAt
+	c.Result.Remaining = notAfter.Sub(s.Now)
+	return nil
+}
+
+// notAfter is the earliest of: start of the send + its time-out, the fence's expiry − commit bound − margin, the intent's and the
+// approval's end, and the token's end of life − margin.
+func (m Stamp) notAfter(s *Snapshot, tokens []channel.Token) (time.Time, error) {
+	i := s.Intent
+	notAfter := i.FenceExpiresAt.Add(-m.CommitBound - m.Margin)
+	if t := s.Now.Add(m.SendTimeout); t.Before(notAfter) {
+		notAfter = t
+	}
+	if !i.ExpiresAt.IsZero() && i.ExpiresAt.Before(notAfter) {
+		notAfter = i.ExpiresAt
+	}
+	if i.Approval != nil && !i.Approval.Until.IsZero() && i.Approval.Until.Before(notAfter) {
+		notAfter = i.Approval.Until
+	}
+	life := m.Sheet.Normal().TokenLife.D()
+	if n := len(tokens); n > 0 {
+		if own := tokens[n-1].Life; own > 0 && (life == 0 || own < life) {
+			life = own
+		}
+	}
+	if life > 0 {
+		first := i.FirstSentAt
+		if first.IsZero() {
+			first = s.Now
+		}
+		if end := first.Add(life - m.Margin); end.Before(notAfter) {
+			notAfter = end
+		}
+	}
+	if !notAfter.After(s.Now) {
+		return time.Time{}, &RefusedError{"stamp", "token-life", "the intent, its approval or its token has come to its end"}
+	}
+	return notAfter, nil
+}
+
+func (Commit) name() string { return "commit" }
+
+func (m Commit) apply(s *Snapshot, c *Change) error {
+	i := s.Intent
+	if i.State == StateCommitted && i.Fence() == m.Fence {
+		return nil // our COMMIT reported an error and had worked
+	}
+	if err := s.own(m.Fence); err != nil {
+		return err
+	}
+	if m.Established == BySend && !i.Stamped() {
+		return &RefusedError{"commit", "no-stamp", "nothing was sent under this fence"}
+	}
+	if m.Established != BySend && m.Established != ByProbe {
+		return &RefusedError{"commit", "evidence", "a commit needs a typed delivery or an exact finding"}
+	}
+	if s.EvidenceTaken {
+		to := i.clone()
+		to.hold(s, "the outside system gave an id that another intent of this channel already has: "+cut(m.Evidence.ID, 128), time.Hour)
+		to.LastError = "second claimant of evidence"
+		c.step(i, to, "")
+		c.Phase, c.DueAt = PhaseLook, to.ProbeAt
+		c.log(to, LogHeld, logDetail{Reason: to.HoldReason, Evidence: EncodeEvidence(m.Evidence)})
+		c.Receipts = append(c.Receipts, effect(*s, to, receipt.Held))
+		c.Result.Applied = false
+		return nil
+	}
+	to := i.clone()
+	to.commit(s.Now, EncodeEvidence(m.Evidence), m.Established)
+	to.LastError = ""
+	c.step(i, to, "")
+	c.EvidenceID = newEvidenceID(i, m.Evidence)
+	c.finish(s, to)
+	outcome := LogSent
+	if m.Established == ByProbe {
+		outcome = LogFound
+	}
+	c.log(to, outcome, logDetail{Reason: m.Detail})
+	c.Receipts = append(c.Receipts, effect(*s, to, receipt.Committed))
+	return nil
+}
+
+func (Accept) name() string { return "accept" }
+
+func (m Accept) apply(s *Snapshot, c *Change) error {
+	if err := s.own(m.Fence); err != nil {
+		return err
+	}
+	i := s.Intent
+	to := i.clone()
+	if to.AcceptedAt.IsZero() {
+		to.AcceptedAt = s.Now
+	}
+	to.Evidence = EncodeEvidence(m.Evidence)
+	to.giveBack(s)
+	to.Unknowns = 0
+	to.AbsentSince = time.Time{}
+	to.ProbeAt = s.Now.Add(m.LookAgain)
+	c.step(i, to, "")
+	c.Phase, c.DueAt = PhaseLook, to.ProbeAt
+	if i.Sheet.AcceptedFreesLane && i.Lane != "" && !i.LaneTurnEnded {
+		c.EndTurn = true
+		last := &c.Steps[len(c.Steps)-1]
+		last.To.LaneTurnEnded = true
+		c.Result.Intent = last.To
+	}
+	c.log(to, LogAccepted, logDetail{Evidence: to.Evidence})
+	return nil
+}
