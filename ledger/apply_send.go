@@ -202,3 +202,23 @@ func (m Accept) apply(s *Snapshot, c *Change) error {
 	c.log(to, LogAccepted, logDetail{Evidence: to.Evidence})
 	return nil
 }
+
+func (Ambiguous) name() string { return "ambiguous" }
+
+func (m Ambiguous) apply(s *Snapshot, c *Change) error {
+	if err := s.own(m.Fence); err != nil {
+		return err
+	}
+	i := s.Intent
+	if !i.Stamped() {
+		return &RefusedError{"ambiguous", "no-stamp", "nothing was sent under this fence"}
+	}
+	to := i.clone()
+	to.giveBack(s)
+	to.ProbeAt = s.Now.Add(m.Look)
+	to.LastError = bounded(m.Reason)
+	c.step(i, to, "")
+	c.Phase, c.DueAt = PhaseLook, to.ProbeAt
+	c.log(i, LogAmbiguous, logDetail{Reason: m.Reason})
+	return nil
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlworks/pawl/receipt"
 )
 
-// Move is one move of an intent: [Fence], [PutToken], [Stamp], [Commit], [Accept], [Reopen], [Abandon], [Hold],
+// Move is one move of an intent: [Fence], [PutToken], [Stamp], [Commit], [Accept], [Ambiguous], [Reopen], [Abandon], [Hold],
 // [ProbeFence], [Probed], [RequestCancel], [Resolve], [Late]. The set is closed.
 type Move interface {
 	apply(s *Snapshot, c *Change) error
@@ -86,6 +86,14 @@ type Accept struct {
 	Fence     fence.Fence
 	Evidence  channel.Evidence
 	LookAgain time.Duration
+}
+
+// Ambiguous records that the send of the stamped attempt ended without a typed answer. The stamp stays, the fence is given
+// back: the reconciler may look at once; an absence still waits for the last possible send and the settle time.
+type Ambiguous struct {
+	Fence  fence.Fence
+	Look   time.Duration // until the first look
+	Reason string
 }
 
 // Reopen lets the intent be sent again: dispatched → intent.
