@@ -90,6 +90,9 @@ func normalDomain(domain string) (string, error) {
 	if domain[0] == '[' {
 		return normalLiteral(domain)
 	}
+	if len(domain) > 4*maxDomainBytes { // no A-label is shorter than a quarter of its UTF-8
+		return "", fmt.Errorf("%w: %d bytes, at most %d are allowed", errDomain, len(domain), maxDomainBytes)
+	}
 	labels := strings.Split(domain, ".")
 	for i, label := range labels {
 		normal, err := normalLabel(label)

@@ -115,8 +115,10 @@ func finishKey(prefix, part string, identity any) (string, error) {
 		return "", &KeyError{Part: part, Msg: err.Error(), Err: err}
 	}
 	switch string(form) {
-	case "null", `""`, "{}":
-		return "", badPart(part, "is empty")
+	case "null", `""`, "{}", "[]":
+		if part != "args" { // a method may have no arguments
+			return "", badPart(part, "is empty")
+		}
 	}
 	key := prefix + ":" + SumBytes(form).Hex()
 	if _, _, err := ParseKey(key); err != nil {

@@ -65,8 +65,11 @@ func pathAt(raw []byte, offset int) string {
 			open[len(open)-1].afterName = true
 		case '"':
 			end := skipString(raw, i)
+			if end > offset {
+				return renderPath(open) // the fault is inside this string
+			}
 			if len(open) > 0 {
-				if top := &open[len(open)-1]; top.object && !top.named && end <= offset {
+				if top := &open[len(open)-1]; top.object && !top.named {
 					top.named, top.name = true, raw[i+1:end-1]
 				}
 			}
@@ -76,7 +79,7 @@ func pathAt(raw []byte, offset int) string {
 	return renderPath(open)
 }
 
-// skipString returns the offset after the string that opens at i, or
+// skipString returns the offset after the string that opens at i, or one beyond
 // len(raw) when it has no end.
 func skipString(raw []byte, i int) int {
 	for i++; i < len(raw); i++ {
@@ -87,7 +90,7 @@ func skipString(raw []byte, i int) int {
 			return i + 1
 		}
 	}
-	return len(raw)
+	return len(raw) + 1
 }
 
 func renderPath(open []level) string {
