@@ -44,10 +44,7 @@ func ToInterchange(doc []byte, opts VerifyOptions) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert to %s: %w", SchemaInterchange, err)
 	}
-	digest, err := interchangeDigest(source.Issuer, source.subjectHex())
-	if err != nil {
-		return nil, fmt.Errorf("convert to %s: %w", SchemaInterchange, err)
-	}
+	digest := interchangeDigest(source.Issuer, source.subjectHex())
 	return canonical.Marshal(interchangeDocument{
 		SchemaVersion:   SchemaInterchange,
 		ReceiptID:       source.ReceiptID,
@@ -68,18 +65,12 @@ func ToProofArtifact(doc []byte, opts VerifyOptions) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert to %s: %w", SchemaProofArtifact, err)
 	}
-	evidence, err := canonical.Marshal(map[string]any{
-		"kind": source.Spore.Kind, "payload": source.Spore.Payload, "subjectKey": source.Spore.SubjectKey,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("convert to %s: %w", SchemaProofArtifact, err)
-	}
 	return canonical.Marshal(proofDocument{
 		SchemaVersion: SchemaProofArtifact,
 		ArtifactID:    source.artifactID(),
 		CreatorID:     source.Issuer,
 		ArtifactType:  source.Spore.Kind,
-		EvidenceData:  evidence,
+		EvidenceData:  content(source.Spore.Kind, source.Spore.SubjectKey, source.Spore.Payload),
 		ContentHash:   source.subjectHex(),
 		CreatedISO:    source.IssuedAt,
 	})

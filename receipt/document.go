@@ -70,22 +70,56 @@ type provenance struct {
 	Query    string `json:"query,omitempty"`
 }
 
-// contentDigest is the hash of what a spore says.
-func contentDigest(kind, subjectKey string, payload json.RawMessage) (canonical.Digest, error) {
-	return canonical.SumValue(map[string]any{"kind": kind, "payload": payload, "subjectKey": subjectKey})
+// write returns the document in canonical form. The payload must be canonical.
+func (d receiptDocument) write() []byte {
+	p := []member{{"method", quote(d.Provenance.Method)}}
+	if d.Provenance.Endpoint != "" {
+		p = append(p, member{"endpoint", quote(d.Provenance.Endpoint)})
+	}
+	if d.Provenance.Query != "" {
+		p = append(p, member{"query", quote(d.Provenance.Query)})
+	}
+	return object(
+		member{"schemaVersion", quote(d.SchemaVersion)},
+		member{"receiptId", quote(d.ReceiptID)},
+		member{"spore", object(
+			member{"schemaVersion", quote(d.Spore.SchemaVersion)},
+			member{"subjectKey", quote(d.Spore.SubjectKey)},
+			member{"kind", quote(d.Spore.Kind)},
+			member{"payload", d.Spore.Payload},
+			member{"contentHash", quote(d.Spore.ContentHash)},
+			member{"hashAlg", quote(d.Spore.HashAlg)},
+			member{"source", quote(d.Spore.Source)},
+			member{"capturedAt", quote(d.Spore.CapturedAt)},
+		)},
+		member{"issuer", quote(d.Issuer)},
+		member{"issuedAt", quote(d.IssuedAt)},
+		member{"provenance", object(p...)},
+		member{"digest", quote(d.Digest)},
+		member{"verificationStatus", quote(d.VerificationStatus)},
+	)
+}
+
+// content is what a spore says, in canonical form: the text under its hash. The
+// payload must be canonical.
+func content(kind, subjectKey string, payload []byte) []byte {
+	return object(member{"kind", quote(kind)}, member{"payload", payload}, member{"subjectKey", quote(subjectKey)})
 }
 
 // issueDigest binds what was said to who said it. Neither the receipt's id nor
 // its time is under it: issuing the same content again gives the same digest.
-func issueDigest(contentHash, issuer, kind, subjectKey string) (canonical.Digest, error) {
-	return canonical.SumValue(map[string]string{
-		"contentHash": contentHash, "issuer": issuer, "kind": kind, "subjectKey": subjectKey,
-	})
+func issueDigest(contentHash, issuer, kind, subjectKey string) canonical.Digest {
+	return canonical.SumBytes(object(
+		member{"contentHash", quote(contentHash)},
+		member{"issuer", quote(issuer)},
+		member{"kind", quote(kind)},
+		member{"subjectKey", quote(subjectKey)},
+	))
 }
 
 // interchangeDigest binds an issuer to a subject hash in a receipt.v1.
-func interchangeDigest(issuer, subjectHash string) (canonical.Digest, error) {
-	return canonical.SumValue(map[string]string{"issuer": issuer, "subjectHash": subjectHash})
+func interchangeDigest(issuer, subjectHash string) canonical.Digest {
+	return canonical.SumBytes(object(member{"issuer", quote(issuer)}, member{"subjectHash", quote(subjectHash)}))
 }
 
 func millis(t time.Time) string { return t.UTC().Format(isoMillis) }

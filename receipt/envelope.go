@@ -11,23 +11,12 @@ import (
 	"fmt"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
-
-	"github.com/pawlworks/pawl/canonical"
 )
 
-// seal writes a document in canonical form and signs it.
-func (k Key) seal(schema string, document any) ([]byte, error) {
-	body, err := canonical.Marshal(document)
-	if err != nil {
-		return nil, fmt.Errorf("write document: %w", err)
-	}
-	return k.sealBytes(schema, body)
-}
-
-// sealBytes signs canonical bytes. The envelope is itself canonical JSON, so
-// that it has one byte form and a changed byte cannot hide in white space, in
-// the order of members or in the alphabet of base64.
-func (k Key) sealBytes(schema string, body []byte) ([]byte, error) {
+// seal signs a document in canonical form. The envelope is itself canonical
+// JSON, so that it has one byte form and a changed byte cannot hide in white
+// space, in the order of members or in the alphabet of base64.
+func (k Key) seal(schema string, body []byte) ([]byte, error) {
 	payloadType, ok := PayloadType(schema)
 	if !ok {
 		return nil, fmt.Errorf("schema %q has no payload type", schema)
@@ -40,14 +29,24 @@ func (k Key) sealBytes(schema string, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign envelope: %w", err)
 	}
-	line, err := canonical.Marshal(env)
-	if err != nil {
-		return nil, fmt.Errorf("write envelope: %w", err)
-	}
+	line := writeEnvelope(env)
 	if len(line) > MaxDocument {
 		return nil, fmt.Errorf("envelope has %d bytes, more than %d", len(line), MaxDocument)
 	}
 	return line, nil
+}
+
+// writeEnvelope writes the one form of an envelope.
+func writeEnvelope(env *dsse.Envelope) []byte {
+	var signatures [][]byte
+	for _, s := range env.Signatures {
+		signatures = append(signatures, object(member{"keyid", quote(s.KeyID)}, member{"sig", quote(s.Sig)}))
+	}
+	return object(
+		member{"payload", quote(env.Payload)},
+		member{"payloadType", quote(env.PayloadType)},
+		member{"signatures", list(signatures...)},
+	)
 }
 
 // sealed is an envelope whose form is right; its signature is not yet checked.
@@ -61,17 +60,17 @@ func openEnvelope(line []byte, have map[string]json.RawMessage) (sealed, error) 
 	f := fields{have: have}
 	f.only("payload", "payloadType", "signatures")
 	env := dsse.Envelope{PayloadType: f.text("payloadType"), Payload: f.text("payload")}
-	var list []json.RawMessage
-	if raw := f.value("signatures"); raw != nil && json.Unmarshal(raw, &list) != nil {
+	var signatures []json.RawMessage
+	if raw := f.value("signatures"); raw != nil && json.Unmarshal(raw, &signatures) != nil {
 		f.fail("signatures", "must be a list")
 	}
 	if f.err != nil {
 		return sealed{}, f.err
 	}
-	if len(list) != 1 {
-		return sealed{}, fmt.Errorf("signatures: must hold exactly one, holds %d", len(list))
+	if len(signatures) != 1 {
+		return sealed{}, fmt.Errorf("signatures: must hold exactly one, holds %d", len(signatures))
 	}
-	one, err := objectMembers(list[0])
+	one, err := objectMembers(signatures[0])
 	if err != nil {
 		return sealed{}, fmt.Errorf("signatures: %w", err)
 	}
@@ -88,11 +87,7 @@ func openEnvelope(line []byte, have map[string]json.RawMessage) (sealed, error) 
 	if _, err := exactBase64(env.Signatures[0].Sig); err != nil {
 		return sealed{}, fmt.Errorf("signatures[0].sig: %w", err)
 	}
-	exact, err := canonical.Marshal(env)
-	if err != nil {
-		return sealed{}, fmt.Errorf("rewrite envelope: %w", err)
-	}
-	if !bytes.Equal(exact, line) {
+	if !bytes.Equal(writeEnvelope(&env), line) {
 		return sealed{}, errors.New("not in the exact form it was issued in (white space, order or escapes differ)")
 	}
 	return sealed{envelope: env, document: document}, nil

@@ -22,10 +22,19 @@ const (
 // carried beside an empty value, so that nobody mistakes it for what the
 // outside system would have said in plain JSON.
 type unportable struct {
-	Why      string `json:"why"`
-	Encoding string `json:"encoding"` // "utf-8", "base64", or "sha256" for a digest only
-	Data     string `json:"data"`
-	Bytes    int    `json:"bytes"` // length of what was stored
+	why      string
+	encoding string // "utf-8", "base64", or "sha256" for a digest only
+	data     string
+	bytes    int // length of what was stored
+}
+
+func (u *unportable) write() []byte {
+	return object(
+		member{"why", quote(u.why)},
+		member{"encoding", quote(u.encoding)},
+		member{"data", quote(u.data)},
+		member{"bytes", integer(int64(u.bytes))},
+	)
 }
 
 // carry decides how foreign JSON travels: as it stands (the first result, nil
@@ -37,16 +46,16 @@ func carry(raw json.RawMessage) (json.RawMessage, *unportable) {
 	}
 	if len(raw) > maxEvidence {
 		sum := sha256.Sum256(raw)
-		return nil, &unportable{Why: "too large", Encoding: "sha256", Data: hex.EncodeToString(sum[:]), Bytes: len(raw)}
+		return nil, &unportable{why: "too large", encoding: "sha256", data: hex.EncodeToString(sum[:]), bytes: len(raw)}
 	}
 	canon, why := portable(raw)
 	if why == "" {
 		return canon, nil
 	}
 	if plainText(raw) {
-		return nil, &unportable{Why: why, Encoding: "utf-8", Data: string(raw), Bytes: len(raw)}
+		return nil, &unportable{why: why, encoding: "utf-8", data: string(raw), bytes: len(raw)}
 	}
-	return nil, &unportable{Why: why, Encoding: "base64", Data: base64.StdEncoding.EncodeToString(raw), Bytes: len(raw)}
+	return nil, &unportable{why: why, encoding: "base64", data: base64.StdEncoding.EncodeToString(raw), bytes: len(raw)}
 }
 
 // portable returns the canonical form of raw, or why that form would not say

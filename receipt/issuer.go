@@ -74,25 +74,15 @@ func (i *Issuer) Issue(e Effect) (Receipt, error) {
 	if err := e.validate(); err != nil {
 		return Receipt{}, err
 	}
-	payload, err := canonical.Marshal(e.payload())
-	if err != nil {
-		return Receipt{}, &IssueError{Problem: "cannot write the payload", Err: err}
-	}
-	kind := kindPrefix + string(e.Outcome)
-	content, err := contentDigest(kind, e.EffectKey, payload)
-	if err != nil {
-		return Receipt{}, &IssueError{Problem: "cannot digest the content", Err: err}
-	}
-	digest, err := issueDigest(content.Stamped(), i.name, kind, e.EffectKey)
-	if err != nil {
-		return Receipt{}, &IssueError{Problem: "cannot digest the receipt", Err: err}
-	}
+	payload, kind := e.payload(), kindPrefix+string(e.Outcome)
+	contentHash := canonical.SumBytes(content(kind, e.EffectKey, payload)).Stamped()
+	digest := issueDigest(contentHash, i.name, kind, e.EffectKey).Stamped()
 	id, err := i.newID()
 	if err != nil {
 		return Receipt{}, &IssueError{Problem: "cannot make a receipt id", Err: err}
 	}
 	issuedAt := i.now().UTC().Truncate(time.Millisecond)
-	envelope, err := i.key.seal(SchemaReceipt, receiptDocument{
+	document := receiptDocument{
 		SchemaVersion: SchemaReceipt,
 		ReceiptID:     id.String(),
 		Spore: spore{
@@ -100,7 +90,7 @@ func (i *Issuer) Issue(e Effect) (Receipt, error) {
 			SubjectKey:    e.EffectKey,
 			Kind:          kind,
 			Payload:       payload,
-			ContentHash:   content.Stamped(),
+			ContentHash:   contentHash,
 			HashAlg:       canonical.Algorithm,
 			Source:        i.source,
 			CapturedAt:    millis(e.At),
@@ -108,13 +98,14 @@ func (i *Issuer) Issue(e Effect) (Receipt, error) {
 		Issuer:             i.name,
 		IssuedAt:           millis(issuedAt),
 		Provenance:         provenance{Method: provenanceMethod},
-		Digest:             digest.Stamped(),
+		Digest:             digest,
 		VerificationStatus: unverified,
-	})
+	}
+	envelope, err := i.key.seal(SchemaReceipt, document.write())
 	if err != nil {
 		return Receipt{}, &IssueError{Problem: "cannot sign", Err: err}
 	}
-	return Receipt{ID: id.String(), IssuedAt: issuedAt, Digest: digest.Stamped(), Envelope: envelope}, nil
+	return Receipt{ID: id.String(), IssuedAt: issuedAt, Digest: digest, Envelope: envelope}, nil
 }
 
 // Seal puts a plain document of any of the three schemas into an envelope
@@ -132,7 +123,7 @@ func (i *Issuer) Seal(doc []byte) ([]byte, error) {
 	if err != nil {
 		return nil, &IssueError{Problem: "cannot read the document", Err: err}
 	}
-	envelope, err := i.key.sealBytes(verdict.Schema, canon)
+	envelope, err := i.key.seal(verdict.Schema, canon)
 	if err != nil {
 		return nil, &IssueError{Problem: "cannot sign", Err: err}
 	}

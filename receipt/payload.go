@@ -1,52 +1,59 @@
 package receipt
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// payload lays out the facts under the content hash. Every member is always
-// there, null where nothing is known, so that an absence is a statement; only
-// externalRefRaw and approvalRaw appear when they are needed.
-func (e Effect) payload() map[string]any {
-	p := map[string]any{
-		"schemaVersion": SchemaEffect,
-		"outcome":       string(e.Outcome),
-		"runId":         e.RunID,
-		"effectKey":     e.EffectKey,
-		"channel":       e.Channel,
-		"kind":          e.Kind,
-		"payloadDigest": e.PayloadDigest,
-		"tokenDigest":   orNull(e.TokenDigest),
-		"established":   orNull(string(e.Established)),
-		"by":            orNull(e.By),
-		"reason":        orNull(readable(e.Reason)),
-		"abandonedAs":   orNull(string(e.AbandonedAs)),
-		"attempt":       e.Attempt,
-		"starts":        e.Starts,
-		"fenceNumber":   e.FenceNumber,
-		"ledgerEpoch":   e.LedgerEpoch,
-		"ledgerId":      e.LedgerID,
-		"createdAt":     instant(e.CreatedAt),
-		"firstSentAt":   instant(e.FirstSentAt),
-		"sentAt":        instant(e.SentAt),
-		"at":            instant(e.At),
-		"externalRef":   nil,
-		"approval":      nil,
-		"doesNotProve":  e.doesNotProve(),
+// payload lays out the facts under the content hash, in canonical form. Every
+// member is always there, null where nothing is known, so that an absence is a
+// statement; only externalRefRaw and approvalRaw appear when they are needed.
+func (e Effect) payload() []byte {
+	var limits [][]byte
+	for _, line := range e.doesNotProve() {
+		limits = append(limits, quote(line))
 	}
-	if value, raw := carry(e.ExternalRef); raw != nil {
-		p["externalRefRaw"] = raw
-	} else if value != nil {
-		p["externalRef"] = value
+	members := []member{
+		{"schemaVersion", quote(SchemaEffect)},
+		{"outcome", quote(string(e.Outcome))},
+		{"runId", quote(e.RunID)},
+		{"effectKey", quote(e.EffectKey)},
+		{"channel", quote(e.Channel)},
+		{"kind", quote(e.Kind)},
+		{"payloadDigest", quote(e.PayloadDigest)},
+		{"tokenDigest", orNull(e.TokenDigest)},
+		{"established", orNull(string(e.Established))},
+		{"by", orNull(e.By)},
+		{"reason", orNull(readable(e.Reason))},
+		{"abandonedAs", orNull(string(e.AbandonedAs))},
+		{"attempt", integer(int64(e.Attempt))},
+		{"starts", integer(int64(e.Starts))},
+		{"fenceNumber", integer(e.FenceNumber)},
+		{"ledgerEpoch", integer(e.LedgerEpoch)},
+		{"ledgerId", quote(e.LedgerID)},
+		{"createdAt", instant(e.CreatedAt)},
+		{"firstSentAt", instant(e.FirstSentAt)},
+		{"sentAt", instant(e.SentAt)},
+		{"at", instant(e.At)},
+		{"doesNotProve", list(limits...)},
 	}
-	if value, raw := carry(e.Approval); raw != nil {
-		p["approvalRaw"] = raw
-	} else if value != nil {
-		p["approval"] = value
+	members = append(members, carried("externalRef", e.ExternalRef)...)
+	members = append(members, carried("approval", e.Approval)...)
+	return object(members...)
+}
+
+// carried writes foreign JSON, or null and its exact bytes beside it.
+func carried(name string, raw json.RawMessage) []member {
+	value, exact := carry(raw)
+	switch {
+	case exact != nil:
+		return []member{{name, null()}, {name + "Raw", exact.write()}}
+	case value == nil:
+		return []member{{name, null()}}
 	}
-	return p
+	return []member{{name, value}}
 }
 
 // doesNotProve lists what a reader must not conclude. The wording is under the
@@ -74,19 +81,19 @@ func (e Effect) doesNotProve() []string {
 	return not
 }
 
-func orNull(s string) any {
+func orNull(s string) []byte {
 	if s == "" {
-		return nil
+		return null()
 	}
-	return s
+	return quote(s)
 }
 
 // instant keeps the microseconds of the ledger's own clock.
-func instant(t time.Time) any {
+func instant(t time.Time) []byte {
 	if t.IsZero() {
-		return nil
+		return null()
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000000Z")
+	return quote(t.UTC().Format("2006-01-02T15:04:05.000000Z"))
 }
 
 // readable makes free text fit: a reason comments the outcome and must not be
