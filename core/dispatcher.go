@@ -1,0 +1,133 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawlworks/pawl/ledger"
+)
+
+// maxBatch bounds one fence transaction: a batch that is too large would outlive its own fences in a slow moment.
+const maxBatch = 64
+
+// dispatch takes due intents of one channel and sends them, at most Concurrency at once, until stop ends; then it waits for
+// what is under way, which hard cancels.
+func (e *Engine) dispatch(stop, hard context.Context, out *outlet) {
+	var sends sync.WaitGroup
+	defer sends.Wait()
+	slots := make(chan struct{}, out.policy.Concurrency)
+	for range cap(slots) {
+		slots <- struct{}{}
+	}
+	failures := 0
+	for stop.Err() == nil {
+		woken := out.wake.wait() // before the ledger is asked, so that no wake is missed
+		free := takeSlots(stop, slots, maxBatch)
+		if free == 0 {
+			return
+		}
+		dispatches, wait, err := e.fence(stop, out, free)
+		for range free - len(dispatches) {
+			slots <- struct{}{}
+		}
+		for _, d := range dispatches {
+			e.inflight.enter(d.Intent.Key) // before the goroutine starts: the reconciler may look at any time
+			sends.Go(func() {
+				defer func() { slots <- struct{}{} }()
+				defer e.inflight.leave(d.Intent.Key)
+				e.send(hard, out, d)
+			})
+		}
+		if err != nil {
+			if stop.Err() == nil {
+				e.log.Warn(EventLedger, "doing", "fence", "channel", out.name, "error", err)
+			}
+			failures++
+			wait = doubled(100*time.Millisecond, failures, 5*time.Second)
+		} else {
+			failures = 0
+		}
+		pause(stop, woken, wait)
+	}
+}
+
+// takeSlots waits for one free slot and takes as many as are free, up to most. 0: stop ended.
+func takeSlots(stop context.Context, slots chan struct{}, most int) int {
+	select {
+	case <-stop.Done():
+		return 0
+	case <-slots:
+	}
+	for n := 1; n < most; n++ {
+		select {
+		case <-slots:
+		default:
+			return n
+		}
+	}
+	return most
+}
+
+// dispatched is an intent that this engine may send, with the moment before it asked for the fence.
+type dispatched struct {
+	ledger.Dispatch
+	asked time.Time
+}
+
+// fence takes up to free intents, within the channel's shared rate. wait is how long to wait before asking again.
+func (e *Engine) fence(ctx context.Context, out *outlet, free int) (_ []dispatched, wait time.Duration, err error) {
+	row, err := e.ledger.ChannelRow(ctx, out.name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !row.Sends() {
+		return nil, e.options.PollEvery, nil
+	}
+	granted := free
+	if row.RatePerMinute > 0 {
+		if granted, wait, err = e.ledger.TakeRate(ctx, out.name, free); err != nil || granted == 0 {
+			return nil, wait, err
+		}
+	}
+	asked := time.Now()
+	r, err := e.ledger.Fence(ctx, ledger.FenceRequest{Fence: e.fenceFor(out), Channel: out.name, Limit: granted})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, i := range r.Settled {
+		e.report(ctx, i, EventReopened)
+	}
+	batch := make([]dispatched, 0, len(r.Dispatches))
+	for _, d := range r.Dispatches {
+		batch = append(batch, dispatched{d, asked})
+	}
+	wait = e.options.PollEvery
+	if len(batch)+len(r.Settled) >= granted {
+		wait = 0
+	} else if r.NextDue >= 0 {
+		wait = min(wait, max(r.NextDue, time.Millisecond))
+	}
+	return batch, wait, nil
+}
+
+func (e *Engine) fenceFor(out *outlet) ledger.Fence {
+	return ledger.Fence{
+		Owner: e.options.Instance, TTL: out.policy.FenceTTL, StartCeiling: out.policy.StartCeiling,
+		AttemptCeiling: out.policy.AttemptCeiling, ApprovalRequired: out.options.ApprovalRequired,
+	}
+}
+
+// pause waits for the time, for a wake or for the stop.
+func pause(ctx context.Context, woken <-chan struct{}, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-woken:
+	case <-t.C:
+	}
+}

@@ -1,0 +1,146 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawlworks/pawl/core/channel"
+	"github.com/pawlworks/pawl/fence"
+	"github.com/pawlworks/pawl/ledger"
+)
+
+// Engine sends what a ledger holds. Make one with [New]; it is safe for concurrent use.
+type Engine struct {
+	options  Options
+	ledger   ledger.Ledger
+	log      *slog.Logger
+	channels map[string]*outlet
+	names    []string
+	inflight inflight
+	settled  broadcast // something ended; waiters look again
+	schemas  ledger.Schemas
+	measure  measure
+
+	running sync.Mutex
+}
+
+// outlet is one channel as the engine drives it.
+type outlet struct {
+	name    string
+	channel channel.Channel
+	sheet   channel.Sheet
+	policy  Policy
+	options ChannelOptions
+	wake    broadcast
+}
+
+// New checks the whole configuration, with every fault in one [*ConfigError], and stores the channels' sheets in the ledger.
+func New(ctx context.Context, o Options) (*Engine, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	measure, err := newMeasure(o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{options: o, ledger: o.Ledger, log: o.Logger.With("instance", o.Instance), channels: map[string]*outlet{}, measure: measure}
+	for _, c := range o.Channels {
+		sheet, _ := c.sheet()
+		out := &outlet{name: c.Name, channel: c.Channel, sheet: sheet, policy: c.Policy.withDefaults(sheet), options: c}
+		e.channels[c.Name] = out
+		e.names = append(e.names, c.Name)
+		row := ledger.ChannelRow{Name: c.Name, Kind: sheet.Kind, Sheet: sheet, Flag: c.Flag, ApprovalRequired: c.ApprovalRequired, RatePerMinute: c.RatePerMinute}
+		if row.Flag == "" {
+			row.Flag = ledger.FlagOn
+		}
+		if row.RatePerMinute == 0 {
+			row.RatePerMinute = sheet.RatePerMinute
+		}
+		if err := e.ledger.PutChannel(ctx, row); err != nil {
+			return nil, fmt.Errorf("store channel %s: %w", c.Name, err)
+		}
+	}
+	return e, nil
+}
+
+// Instance is the engine's name in fences and heartbeats.
+func (e *Engine) Instance() string { return e.options.Instance }
+
+// Run dispatches and reconciles until ctx ends, then stops in two steps: it takes nothing more and lets sends under way
+// finish; after Options.StopGrace it cancels them (what was not stamped is given back, the rest is reconciled by
+// whoever comes next). It returns nil after a stop. An engine runs once at a time.
+func (e *Engine) Run(ctx context.Context) error {
+	if !e.running.TryLock() {
+		return errors.New("this engine is running already")
+	}
+	defer e.running.Unlock()
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		e.log.Info(EventStopping, "grace", e.options.StopGrace)
+		t := time.NewTimer(e.options.StopGrace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-hard.Done():
+		}
+	})
+	defer stop()
+
+	started := e.started()
+	if err := e.beat(ctx, started, false); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("first heartbeat: %w", err)
+	}
+	e.log.Info(EventStarted, "channels", e.names, "ledger", e.ledger.ID())
+	var workers, keeper sync.WaitGroup
+	for _, out := range e.channels {
+		workers.Go(func() { e.dispatch(ctx, hard, out) })
+		// One reconciler for each channel: an outside system that does not answer delays no other one's.
+		workers.Go(func() { e.reconcile(ctx, hard, out) })
+	}
+	beatCtx, endBeat := context.WithCancel(hard)
+	keeper.Go(func() { e.heartbeat(beatCtx, started) }) // beats until the last send has ended
+	keeper.Go(func() { e.keep(ctx) })
+	workers.Wait()
+	endBeat()
+	keeper.Wait()
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer end()
+	if err := e.beat(last, started, true); err != nil {
+		e.log.Warn(EventLedger, "doing", "last heartbeat", "error", err)
+	}
+	e.log.Info(EventStopped)
+	return nil
+}
+
+// ReconcileOnce looks at every intent whose look is due, and at everything that the scan of the whole ledger finds, and
+// returns how many it looked at. It sends nothing.
+func (e *Engine) ReconcileOnce(ctx context.Context) (looked int, err error) {
+	if err := e.beat(ctx, e.started(), false); err != nil {
+		return 0, err
+	}
+	if _, err := e.scan(ctx); err != nil {
+		return 0, err
+	}
+	for _, name := range e.names {
+		n, err := e.reconcileDue(ctx, ctx, e.channels[name])
+		looked += n
+		if err != nil {
+			return looked, err
+		}
+	}
+	return looked, nil
+}
+
+func (e *Engine) started() fence.Instance { return instance(e.options) }
+
+// attrs name an intent in the log.
+func attrs(i ledger.Intent) []any {
+	return []any{"run_id", i.RunID, "effect_key", i.EffectKey, "channel", i.Channel, "attempt", i.Attempts, "fence", i.FenceNumber}
+}

@@ -1,0 +1,136 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawlworks/pawl/core/channel"
+	"github.com/pawlworks/pawl/ledger"
+)
+
+const (
+	// looksPerRound bounds one page of due looks; looksAtOnce how many are asked at the same time.
+	looksPerRound = 200
+	looksAtOnce   = 8
+)
+
+// reconcile looks at the channel's dispatched intents whose look is due, until stop ends.
+func (e *Engine) reconcile(stop, hard context.Context, out *outlet) {
+	for {
+		looked, err := e.reconcileDue(stop, hard, out)
+		if err != nil && stop.Err() == nil {
+			e.log.Warn(EventLedger, "doing", "due looks", "error", err)
+		}
+		wait := e.options.PollEvery
+		if looked >= looksPerRound && err == nil {
+			wait = 0
+		}
+		if !sleep(stop, wait) {
+			return
+		}
+	}
+}
+
+// reconcileDue makes one round of due looks.
+func (e *Engine) reconcileDue(stop, hard context.Context, out *outlet) (looked int, err error) {
+	keys, err := e.ledger.DueLooks(stop, []string{out.name}, looksPerRound)
+	if err != nil {
+		return 0, err
+	}
+	slots := make(chan struct{}, looksAtOnce)
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	for _, k := range keys {
+		if stop.Err() != nil {
+			break
+		}
+		if !e.inflight.enter(k) { // ours, and under way
+			continue
+		}
+		slots <- struct{}{}
+		looked++
+		looks.Go(func() {
+			defer func() { <-slots }()
+			defer e.inflight.leave(k)
+			if err := e.lookAt(hard, out, k); err != nil && hard.Err() == nil {
+				e.log.Warn(EventLedger, "doing", "look", "run_id", k.RunID, "effect_key", k.EffectKey, "error", err)
+			}
+		})
+	}
+	return looked, nil
+}
+
+// lookAt takes a probing fence on one intent and settles it, as far as that is possible.
+func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
+	e.measure.looked(ctx)
+	taken, err := e.ledger.Move(ctx, k, ledger.ProbeFence{
+		Owner: e.options.Instance, TTL: out.policy.ProbeTimeout + out.policy.CommitBound + out.policy.Margin,
+		ClockAllowance: e.options.ClockAllowance, HeartbeatTimeout: e.options.HeartbeatTimeout,
+	})
+	switch {
+	case errors.Is(err, ledger.ErrFenceAlive), errors.Is(err, ledger.ErrTerminal), refusedFor(err, "nothing-to-probe"):
+		return nil
+	case err != nil:
+		return err
+	case !taken.Applied:
+		e.report(ctx, taken.Intent, EventLate)
+		return nil
+	}
+	l := look{row: taken.Intent, now: taken.Now, policy: out.policy, sheet: out.sheet, clockAllowance: e.options.ClockAllowance}
+	next := l.decide()
+	if next.probe {
+		finding := e.probe(ctx, out, taken)
+		e.measure.probed(ctx, taken.Intent, finding.Kind)
+		l.found = &finding
+		next = l.decide()
+	}
+	r, err := e.write(ctx, k, next.move)
+	if lost(err) { // somebody settled it meanwhile
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if next.event != EventHeld || !taken.Intent.Held() { // a held one that stays held is no news
+		e.report(ctx, r.Intent, next.event)
+	}
+	if next.event == EventReopened {
+		out.wake.wakeAll()
+	}
+	return nil
+}
+
+// probe asks the channel. Whatever goes wrong is an unknown finding.
+func (e *Engine) probe(ctx context.Context, out *outlet, taken ledger.Result) (f channel.Finding) {
+	i := taken.Intent
+	a := channel.Attempt{
+		Intent: i.ForChannel(), Number: i.Attempts, Tokens: taken.Tokens, FirstSentAt: i.FirstSentAt, LastPossibleSend: i.LastPossibleSend,
+	}
+	if i.Accepted() {
+		ev := ledger.DecodeEvidence(i.Evidence)
+		a.Accepted = &ev
+	}
+	ctx, cancel := context.WithTimeout(ctx, out.policy.ProbeTimeout)
+	defer cancel()
+	a.NotAfter = time.Now().Add(out.policy.ProbeTimeout)
+	ctx, span := e.measure.call(ctx, "probe", a)
+	defer span.End()
+	defer func() {
+		if p := recover(); p != nil {
+			f = channel.UnknownFinding(fmt.Sprintf("the channel panicked: %v", p))
+		}
+	}()
+	f, err := out.channel.Probe(ctx, a)
+	if err != nil {
+		return channel.UnknownFinding(err.Error())
+	}
+	return f
+}
+
+func refusedFor(err error, rule string) bool {
+	var refused *ledger.RefusedError
+	return errors.As(err, &refused) && refused.Rule == rule
+}
