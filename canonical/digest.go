@@ -26,8 +26,8 @@ func (d Digest) String() string { return d.Stamped() }
 // Sum returns the digest of the canonical form of one JSON value, without
 // building that form in memory. A refused text gives a [*SyntaxError].
 func Sum(raw []byte) (Digest, error) {
-	s := sink{buf: make([]byte, 0, min(len(raw), chunk)+64), stream: true}
-	if err := s.write(raw); err != nil {
+	s := sink{raw: raw, buf: make([]byte, 0, min(len(raw), chunk)+64), stream: true}
+	if err := s.write(); err != nil {
 		return Digest{}, err
 	}
 	return s.sum(), nil

@@ -14,6 +14,7 @@ const chunk = 16 << 10
 // sink receives the canonical form: all of it in buf, or, when stream is set,
 // in pieces into a hash that is made when the first piece is full.
 type sink struct {
+	raw    []byte // the text that is read
 	buf    []byte
 	stream bool
 	hash   hash.Hash
@@ -27,14 +28,19 @@ func (s *sink) flush() {
 	s.buf = s.buf[:0]
 }
 
+// spill flushes when a piece is full.
+func (s *sink) spill() {
+	if s.stream && len(s.buf) >= chunk {
+		s.flush()
+	}
+}
+
 func (s *sink) sum() Digest {
 	if s.hash == nil {
 		return sha256.Sum256(s.buf)
 	}
 	s.flush()
-	var d Digest
-	s.hash.Sum(d[:0])
-	return d
+	return Digest(s.hash.Sum(nil))
 }
 
 // value writes the accepted value at i. obj is the number of the next object
@@ -43,26 +49,24 @@ func (s *sink) sum() Digest {
 // later one of the same name replaces is never written, so its numbers do not
 // count.
 func (s *sink) value(x *index, i, obj int) (end, next int, err error) {
-	if s.stream && len(s.buf) >= chunk {
-		s.flush()
-	}
-	switch c := x.raw[i]; c {
+	s.spill()
+	switch c := s.raw[i]; c {
 	case '"':
-		return s.str(x.raw, i), obj, nil
+		return s.str(i), obj, nil
 	case '{':
 		return s.object(x, obj)
 	case '[':
 		return s.array(x, i, obj)
 	case 't', 'n':
-		s.buf = append(s.buf, x.raw[i:i+4]...)
+		s.buf = append(s.buf, s.raw[i:i+4]...)
 		return i + 4, obj, nil
 	case 'f':
-		s.buf = append(s.buf, x.raw[i:i+5]...)
+		s.buf = append(s.buf, s.raw[i:i+5]...)
 		return i + 5, obj, nil
 	default:
-		end, _ = scanNumber(x.raw, i)
+		end, _ = scanNumber(s.raw, i)
 		var ok bool
-		if s.buf, ok = appendNumber(s.buf, x.raw[i:end]); !ok {
+		if s.buf, ok = appendNumber(s.buf, s.raw[i:end]); !ok {
 			return end, obj, x.fail(i, "number is too large for a double")
 		}
 		return end, obj, nil
@@ -77,7 +81,7 @@ func (s *sink) object(x *index, obj int) (end, next int, err error) {
 		if n > 0 {
 			s.buf = append(s.buf, ',')
 		}
-		s.str(x.raw, int(m.name)-1)
+		s.str(int(m.name) - 1)
 		s.buf = append(s.buf, ':')
 		if _, _, err := s.value(x, int(m.value), int(m.objects)); err != nil {
 			return 0, 0, err
@@ -89,15 +93,15 @@ func (s *sink) object(x *index, obj int) (end, next int, err error) {
 
 func (s *sink) array(x *index, i, obj int) (end, next int, err error) {
 	s.buf = append(s.buf, '[')
-	i = x.space(i + 1)
-	for x.raw[i] != ']' {
+	i = skipSpace(s.raw, i+1)
+	for s.raw[i] != ']' {
 		if i, obj, err = s.value(x, i, obj); err != nil {
 			return i, obj, err
 		}
-		i = x.space(i)
-		if x.raw[i] == ',' {
+		i = skipSpace(s.raw, i)
+		if s.raw[i] == ',' {
 			s.buf = append(s.buf, ',')
-			i = x.space(i + 1)
+			i = skipSpace(s.raw, i+1)
 		}
 	}
 	s.buf = append(s.buf, ']')
@@ -106,7 +110,8 @@ func (s *sink) array(x *index, i, obj int) (end, next int, err error) {
 
 // str writes the accepted string that opens at i and returns the offset after
 // it. Without escapes it is canonical already.
-func (s *sink) str(raw []byte, i int) int {
+func (s *sink) str(i int) int {
+	raw := s.raw
 	s.buf = append(s.buf, '"')
 	i++
 	quote := i
@@ -120,6 +125,7 @@ func (s *sink) str(raw []byte, i int) int {
 			s.buf = append(s.buf, '"')
 			return quote + 1
 		}
+		s.spill()
 		s.copy(raw[i : i+slash])
 		i += slash
 		for raw[i] == '\\' {

@@ -43,7 +43,8 @@ type level struct {
 	named     bool // the name of the current member is complete
 	afterName bool // its colon has been passed: the fault is in the value
 	position  int
-	name      []byte
+	// The name's place in the text.
+	name, nameEnd int
 }
 
 // pathAt returns the path of offset. Everything before offset must have been
@@ -66,17 +67,17 @@ func pathAt(raw []byte, offset int) string {
 		case '"':
 			end := skipString(raw, i)
 			if end > offset {
-				return renderPath(open) // the fault is inside this string
+				return renderPath(raw, open) // the fault is inside this string
 			}
 			if len(open) > 0 {
 				if top := &open[len(open)-1]; top.object && !top.named {
-					top.named, top.name = true, raw[i+1:end-1]
+					top.named, top.name, top.nameEnd = true, i+1, end-1
 				}
 			}
 			i = end - 1
 		}
 	}
-	return renderPath(open)
+	return renderPath(raw, open)
 }
 
 // skipString returns the offset after the string that opens at i, or one beyond
@@ -93,7 +94,7 @@ func skipString(raw []byte, i int) int {
 	return len(raw) + 1
 }
 
-func renderPath(open []level) string {
+func renderPath(raw []byte, open []level) string {
 	path := []byte{'$'}
 	for _, l := range open {
 		switch {
@@ -102,7 +103,7 @@ func renderPath(open []level) string {
 			path = strconv.AppendInt(path, int64(l.position), 10)
 			path = append(path, ']')
 		case l.afterName:
-			path = appendPathName(path, l.name)
+			path = appendPathName(path, raw[l.name:l.nameEnd])
 		}
 	}
 	if len(path) <= maxPathBytes {
