@@ -9,6 +9,8 @@ import (
 // stack of every program that reads the value after us.
 const MaxDepth = 10_000
 
+const tooDeep = "nested deeper than 10000 levels"
+
 // maxInput is the longest JSON text, in bytes: offsets are kept in 32 bits, so
 // that an object full of tiny members does not cost many times its size.
 const maxInput = math.MaxUint32
@@ -121,7 +123,7 @@ func (x *index) literal(i int, word string) (int, error) {
 
 func (x *index) array(i, depth int) (int, error) {
 	if depth > MaxDepth {
-		return i, x.fail(i, "nested deeper than 10000 levels")
+		return i, x.fail(i, tooDeep)
 	}
 	i = x.space(i + 1)
 	if i < len(x.raw) && x.raw[i] == ']' {
@@ -146,7 +148,7 @@ func (x *index) array(i, depth int) (int, error) {
 
 func (x *index) object(i, depth int) (int, error) {
 	if depth > MaxDepth {
-		return i, x.fail(i, "nested deeper than 10000 levels")
+		return i, x.fail(i, tooDeep)
 	}
 	self, base := len(x.objects), len(x.pending)
 	x.objects = append(x.objects, object{})

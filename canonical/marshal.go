@@ -57,12 +57,31 @@ func encode(v any) ([]byte, error) {
 // encoder walks one Go value. encoding/json itself cannot be used below: once
 // it has written U+FFFD nobody can tell what was there.
 type encoder struct {
-	buf []byte
+	buf  []byte
+	open int            // arrays and objects around the current value
+	seen map[visit]bool // references around the current value, below trustedDepth
 }
 
-// maxWalk bounds the containers, pointers and interfaces around a value. A
-// value that contains itself ends here or at [MaxDepth].
-const maxWalk = 4 * MaxDepth
+// trustedDepth is how far into a value nobody looks whether it contains itself.
+// Looking costs a map entry for each reference; not looking lets a ring be
+// written this many steps.
+const trustedDepth = 64
+
+// visit is a reference that is being written. A slice is another one when it
+// has another length.
+type visit struct {
+	at     any
+	length int
+	typ    reflect.Type
+}
+
+func visitOf(v reflect.Value) visit {
+	at := visit{at: v.UnsafePointer(), typ: v.Type()}
+	if v.Kind() == reflect.Slice {
+		at.length = v.Len()
+	}
+	return at
+}
 
 var (
 	marshalerType     = reflect.TypeFor[json.Marshaler]()
@@ -81,12 +100,33 @@ func (e *encoder) value(v reflect.Value, depth int, quoted bool) error {
 		e.buf = append(e.buf, "null"...)
 		return nil
 	}
-	if depth > maxWalk {
-		return e.fail("nested too deep, or the value contains itself")
-	}
 	if done, err := e.method(v); done {
 		return err
 	}
+	if depth > trustedDepth && isReference(v) {
+		at := visitOf(v)
+		if e.seen[at] {
+			return e.fail("the value contains itself")
+		}
+		if e.seen == nil {
+			e.seen = map[visit]bool{}
+		}
+		e.seen[at] = true
+		defer delete(e.seen, at)
+	}
+	return e.kind(v, depth, quoted)
+}
+
+func isReference(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		return !v.IsNil()
+	}
+	return false
+}
+
+// kind writes v by its kind.
+func (e *encoder) kind(v reflect.Value, depth int, quoted bool) error {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
 		if v.IsNil() {

@@ -8,6 +8,20 @@ import (
 	"strconv"
 )
 
+func (e *encoder) enter(brace byte) error {
+	if e.open == MaxDepth {
+		return e.fail(tooDeep)
+	}
+	e.open++
+	e.buf = append(e.buf, brace)
+	return nil
+}
+
+func (e *encoder) leave(brace byte) {
+	e.open--
+	e.buf = append(e.buf, brace)
+}
+
 func (e *encoder) slice(v reflect.Value, depth int) error {
 	if v.IsNil() {
 		e.buf = append(e.buf, "null"...)
@@ -26,7 +40,9 @@ func (e *encoder) slice(v reflect.Value, depth int) error {
 }
 
 func (e *encoder) list(v reflect.Value, depth int) error {
-	e.buf = append(e.buf, '[')
+	if err := e.enter('['); err != nil {
+		return err
+	}
 	for i := range v.Len() {
 		if i > 0 {
 			e.buf = append(e.buf, ',')
@@ -35,12 +51,14 @@ func (e *encoder) list(v reflect.Value, depth int) error {
 			return err
 		}
 	}
-	e.buf = append(e.buf, ']')
+	e.leave(']')
 	return nil
 }
 
 func (e *encoder) structure(v reflect.Value, depth int) error {
-	e.buf = append(e.buf, '{')
+	if err := e.enter('{'); err != nil {
+		return err
+	}
 	first := true
 	for _, f := range fieldsOf(v.Type()) {
 		fv, ok := f.of(v)
@@ -56,7 +74,7 @@ func (e *encoder) structure(v reflect.Value, depth int) error {
 			return err
 		}
 	}
-	e.buf = append(e.buf, '}')
+	e.leave('}')
 	return nil
 }
 
@@ -70,7 +88,9 @@ func (e *encoder) mapping(v reflect.Value, depth int) error {
 		e.buf = append(e.buf, "null"...)
 		return nil
 	}
-	e.buf = append(e.buf, '{')
+	if err := e.enter('{'); err != nil {
+		return err
+	}
 	var written map[string]bool // only where two keys can have one text
 	if named {
 		written = make(map[string]bool, v.Len())
@@ -102,7 +122,7 @@ func (e *encoder) mapping(v reflect.Value, depth int) error {
 			return err
 		}
 	}
-	e.buf = append(e.buf, '}')
+	e.leave('}')
 	return nil
 }
 

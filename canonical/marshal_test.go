@@ -164,6 +164,12 @@ func TestMarshalRefusesAndSaysWhere(t *testing.T) {
 	self = &self
 	selfMap := map[string]any{}
 	selfMap["m"] = selfMap
+	selfSlice := []any{1, nil}
+	selfSlice[1] = selfSlice
+	deep := any(1)
+	for range MaxDepth + 1 {
+		deep = []any{deep}
+	}
 	for _, c := range []struct {
 		name       string
 		v          any
@@ -192,9 +198,11 @@ func TestMarshalRefusesAndSaysWhere(t *testing.T) {
 		{"MarshalJSON with more than a value", map[string]any{"b": broken{`1,"x":2`}}, "$.b", "unexpected text after the value"},
 		{"MarshalJSON with nothing", []any{broken{""}}, "$[0]", "unexpected end of text"},
 		{"empty raw JSON", []any{json.RawMessage{}}, "$[0]", "unexpected end of text"},
-		{"ring", round, "", "deep"},
+		{"ring", round, "", "contains itself"},
 		{"pointer to itself", self, "", "contains itself"},
-		{"map in itself", selfMap, "", "deep"},
+		{"map in itself", selfMap, "", "contains itself"},
+		{"slice in itself", selfSlice, "", "contains itself"},
+		{"too deep", deep, "", "deeper than 10000 levels"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Marshal(c.v)
@@ -209,6 +217,27 @@ func TestMarshalRefusesAndSaysWhere(t *testing.T) {
 				t.Error("SumValue accepts it")
 			}
 		})
+	}
+}
+
+func TestMarshalAcceptsWhatIsDeepOrSharedButNoRing(t *testing.T) {
+	deep, shared := any(1), &ring{Text: "s"}
+	for range MaxDepth - 2 {
+		deep = []any{deep}
+	}
+	inside := []any{shared, shared, deep}
+	for range trustedDepth {
+		inside = []any{&inside[0], inside[0], inside[1]}
+	}
+	for _, v := range []any{[]any{deep}, inside, [][]int{{}, {}}} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Marshal(v)
+		if want := strings.ReplaceAll(string(text), `"Next":null,`, ""); err != nil || string(got) != want {
+			t.Errorf("Marshal: %v", err)
+		}
 	}
 }
 

@@ -19,11 +19,6 @@ func hidesInvalidUTF8(v reflect.Value) bool {
 	return invalidInside(v, map[visit]bool{}, 0)
 }
 
-type visit struct {
-	at  uintptr
-	typ reflect.Type
-}
-
 func invalidInside(v reflect.Value, seen map[visit]bool, depth int) bool {
 	if depth > MaxDepth {
 		return false
@@ -34,7 +29,7 @@ func invalidInside(v reflect.Value, seen map[visit]bool, depth int) bool {
 	case reflect.Interface:
 		return !v.IsNil() && invalidInside(v.Elem(), seen, depth+1)
 	case reflect.Pointer:
-		at := visit{v.Pointer(), v.Type()}
+		at := visitOf(v)
 		if v.IsNil() || seen[at] {
 			return false
 		}
@@ -56,7 +51,7 @@ func invalidInside(v reflect.Value, seen map[visit]bool, depth int) bool {
 			}
 		}
 	case reflect.Map:
-		at := visit{v.Pointer(), v.Type()}
+		at := visitOf(v)
 		if seen[at] {
 			return false
 		}
