@@ -1,0 +1,82 @@
+package smtp
+
+import (
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+)
+
+// hidden takes the place of a secret in a text.
+const hidden = "(hidden)"
+
+// Password is a secret given in one of three ways. It prints as (hidden).
+type Password struct {
+	Value string // the key password
+	File  string // the key password_file; a trailing line end is dropped
+	Env   string // the key password_env
+}
+
+// given counts the ways that are used.
+func (p Password) given() int {
+	n := 0
+	for _, v := range []string{p.Value, p.File, p.Env} {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (p Password) validate(prefix string) error {
+	if p.given() > 1 {
+		return fmt.Errorf("%spassword, %spassword_file and %spassword_env exclude each other: keep one", prefix, prefix, prefix)
+	}
+	return nil
+}
+
+// read returns the secret.
+func (p Password) read(prefix string) (string, error) {
+	switch {
+	case p.File != "":
+		b, err := os.ReadFile(p.File)
+		if err != nil {
+			return "", fmt.Errorf("%spassword_file: %w", prefix, err)
+		}
+		secret := strings.TrimRight(string(b), "\r\n")
+		if secret == "" {
+			return "", fmt.Errorf("%spassword_file %s is empty", prefix, p.File)
+		}
+		return secret, nil
+	case p.Env != "":
+		secret := os.Getenv(p.Env)
+		if secret == "" {
+			return "", fmt.Errorf("%spassword_env: the variable %s is not set in the adapter's environment", prefix, p.Env)
+		}
+		return secret, nil
+	}
+	return p.Value, nil
+}
+
+func (p Password) String() string       { return hidden }
+func (p Password) GoString() string     { return hidden }
+func (p Password) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// account is a user name with its password.
+type account struct{ username, password string }
+
+func (a account) String() string   { return a.username + ":" + hidden }
+func (a account) GoString() string { return a.String() }
+
+// redact removes the secrets from a text that an outside system wrote: a server may echo what it was told.
+func (a account) redact(text string) string {
+	if a.password == "" {
+		return text
+	}
+	plain := []byte("\x00" + a.username + "\x00" + a.password)
+	for _, secret := range []string{base64.StdEncoding.EncodeToString(plain), base64.StdEncoding.EncodeToString([]byte(a.password)), a.password} {
+		text = strings.ReplaceAll(text, secret, hidden)
+	}
+	return text
+}
