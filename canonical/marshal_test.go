@@ -3,9 +3,12 @@ package canonical
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"net/netip"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +22,10 @@ type inner struct {
 type Outer struct {
 	inner
 	*Promoted
-	Name    string          `json:"name"`
-	Skip    string          `json:"-"`
-	Dash    string          `json:"-,"`
-	hidden  string          //nolint:unused // must not appear
+	Name    string `json:"name"`
+	Skip    string `json:"-"`
+	Dash    string `json:"-,"` //lint:ignore SA5008 the name is a dash
+	hidden  string
 	Quoted  int64           `json:",string"`
 	QuotedS string          `json:"qs,string"`
 	QuotedF float32         `json:"qf,string"`
@@ -39,7 +42,6 @@ type Outer struct {
 	IP      netip.Addr      `json:"ip"`
 	Big     *big.Int        `json:"big"`
 	F32     float32         `json:"f32"`
-	Bad     int             `json:"a\"b"` // not a tag encoding/json accepts: the field name counts
 }
 
 type Promoted struct {
@@ -82,22 +84,22 @@ func (r replacing) MarshalJSON() ([]byte, error) {
 
 func TestMarshalIsTransformOfEncodingJSON(t *testing.T) {
 	full := Outer{
-		inner: inner{A: 1, B: "b"}, Promoted: &Promoted{A: 2, P: 3}, Name: "<é\u2028&\x01\ufffd>", Skip: "s", Dash: "d", Quoted: 5,
+		inner: inner{A: 1, B: "b"}, Promoted: &Promoted{A: 2, P: 3}, hidden: "h", Name: "<é\u2028&\x01\ufffd>", Skip: "s", Dash: "d", Quoted: 5,
 		QuotedS: "q\"\n<é", QuotedF: 1e-6, Bytes: []byte{0, 255, 62}, Raw: json.RawMessage(` {"z":[1.0, "\ud800\ufffd"],"a":1e2} `), Number: "1.50",
 		Any: map[string]any{"x": []any{nil, true, uint8(3), "s"}}, Map: map[int]inner{10: {A: 1}, 9: {}}, Array: [2]byte{1, 2},
 		When: time.Unix(1700000000, 5).UTC(), IP: netip.MustParseAddr("192.0.2.1"), Big: big.NewInt(1).Lsh(big.NewInt(1), 70), F32: 0.1,
 	}
 	for _, v := range []any{
-		nil, true, 1, -0.0, math.Copysign(0, -1), 1e21, 1e-7, math.MaxFloat64, float32(0.1), float32(1e21), uint64(math.MaxUint64), int64(math.MinInt64),
+		nil, true, 1, math.Copysign(0, -1), 1e21, 1e-7, math.MaxFloat64, float32(0.1), float32(1e21), uint64(math.MaxUint64), int64(math.MinInt64),
 		"text", []string(nil), []string{}, map[string]int(nil), map[string]int{}, [3]bool{}, []any{nil, (*int)(nil), []byte(nil)}, []byte("hello"),
 		full, &full, []Outer{{Big: big.NewInt(0), Promoted: &Promoted{}}}, map[string]*Outer{"x": {Big: big.NewInt(1)}},
 		byPointer{3}, &byPointer{3}, []byPointer{{1}}, map[string]byPointer{"a": {1}}, struct{ B byPointer }{}, &struct{ B byPointer }{},
 		byText{"x"}, map[byText]int{{"b"}: 1, {"a"}: 2}, []textBytes{1, 2}, []sameText{1}, map[uint8]string{200: "a", 3: "b"},
 		json.RawMessage(nil), json.Number(""), json.Number("-0.50e1"), struct{ N json.Number }{}, replacing{"ok \ufffd"},
 		struct {
-			P **int `json:",string"`
+			P *bool `json:",string"`
 			Q *int  `json:",string"`
-		}{P: new(*int), Q: new(int)},
+		}{P: new(bool), Q: new(int)},
 		struct {
 			Z time.Time  `json:"z,omitzero"`
 			Y *time.Time `json:"y,omitzero"`
@@ -248,6 +250,21 @@ func TestMarshalWrapsErrorsOfMethods(t *testing.T) {
 	}
 }
 
+// oddTags returns a struct with tags that no checker lets pass in source text.
+func oddTags() any {
+	var fields []reflect.StructField
+	for i, tag := range []string{`a"b`, `a,b`, "-,", "-", ",string", ",,omitempty", "dup", "dup", " ", "\xff", "ok,unknown"} {
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprintf("F%d", i), Type: reflect.TypeFor[**int](), Tag: reflect.StructTag("json:" + strconv.Quote(tag)),
+		})
+	}
+	v := reflect.New(reflect.StructOf(fields)).Elem()
+	for i := range v.NumField() {
+		v.Field(i).Set(reflect.ValueOf(new(new(i))))
+	}
+	return v.Interface()
+}
+
 func TestFieldRulesAreThoseOfEncodingJSON(t *testing.T) {
 	type L1 struct{ X, Y int }
 	type L2 struct {
@@ -284,6 +301,7 @@ func TestFieldRulesAreThoseOfEncodingJSON(t *testing.T) {
 	for _, v := range []any{
 		L3{L1{1, 2}, &L2{3, 4}, 5}, L3{L1: L1{1, 2}}, Named{L1{1, 2}, L2{3, 4}}, Twice{L1: L1{7, 8}, L3: L3{L2: &L2{}}},
 		Odd{1, 2, 3, 0}, Odd{Comma: 1}, self{N: 1, self: &self{N: 2}},
+		oddTags(),
 		struct {
 			left
 			right
