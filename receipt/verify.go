@@ -51,7 +51,7 @@ func Verify(doc []byte, opts VerifyOptions) Verdict {
 }
 
 func (v *Verdict) run(doc []byte, opts VerifyOptions) {
-	canon, have, err := strict(doc)
+	_, have, err := strict(doc)
 	if err != nil {
 		v.set(CheckSchema, Failed, err.Error())
 		return
@@ -65,6 +65,7 @@ func (v *Verdict) run(doc []byte, opts VerifyOptions) {
 		}
 		env = &opened
 		v.Claims.KeyID = env.envelope.Signatures[0].KeyID
+		var canon []byte
 		if canon, have, err = strict(env.document); err != nil {
 			v.set(CheckSchema, Failed, "the document in the envelope "+err.Error())
 			return
