@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pawlworks/pawl/canonical"
-	"github.com/pawlworks/pawl/core/channel"
 	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/receipt"
 )
@@ -26,8 +25,11 @@ func Apply(s Snapshot, m Move) (Change, error) {
 	s.Intent = s.Intent.clone()
 	c.Result.Intent = s.Intent
 	if !s.Intent.State.Terminal() && len(s.Late) > 0 {
-		if settled, err := useLate(&s, &c); settled || err != nil {
-			return c, err
+		if useLate(&s, &c) {
+			if commit, ok := m.(Commit); ok {
+				commit.keepBesideLate(&s, &c)
+			}
+			return c, nil
 		}
 	}
 	c.Result.Applied = true
@@ -39,26 +41,35 @@ func Apply(s Snapshot, m Move) (Change, error) {
 
 // useLate reads the late evidence that has arrived, before anything else is decided: a not sent clears the doubt of its own attempt,
 // of no other; a sent commits the row.
-func useLate(s *Snapshot, c *Change) (settled bool, err error) {
+func useLate(s *Snapshot, c *Change) (settled bool) {
 	for _, l := range s.Late {
 		if l.Outcome == LateSent {
 			commitLate(s, c, l)
-			return true, nil
+			return true
 		}
 	}
 	before := s.Intent
 	now := s.Intent.clone()
 	for _, l := range s.Late {
+		c.UsedLate = append(c.UsedLate, l.ID)
+		// A restored ledger counts attempts again from an older number: what another epoch says of its second attempt says nothing
+		// of ours.
+		if l.Outcome != LateNotSent || l.Fence.Epoch != s.Epoch {
+			continue
+		}
 		now.Doubts = slices.DeleteFunc(now.Doubts, func(a int) bool { return a == l.Attempt })
 		// The stamp is that attempt's own only while no later dispatch has begun, and its holder has lost the fence.
 		if now.Stamped() && now.Attempts == l.Attempt {
 			now.SendStartedAt = time.Time{}
 		}
-		c.UsedLate = append(c.UsedLate, l.ID)
 	}
 	c.step(before, now, "")
+	c.Phase, c.DueAt = PhaseLook, now.nextLook() // unless the move says otherwise
+	if now.State == StateIntent {
+		c.Phase, c.DueAt = PhaseSend, now.DueAt
+	}
 	s.Intent = now
-	return false, nil
+	return false
 }
 
 // commitLate takes the row for the late evidence, with a number of its own, and commits it.
@@ -74,10 +85,16 @@ func commitLate(s *Snapshot, c *Change, l LateEvidence) {
 		done.FenceOwner = l.Fence.Owner
 		done.LedgerEpoch = s.Epoch
 	}
+	c.UsedLate = append(c.UsedLate, l.ID)
+	id := EvidenceID(l.Evidence)
+	if s.EvidenceTaken {
+		holdSecondClaimant(s, c, taken, id, l.Evidence)
+		return
+	}
 	done.commit(s.Now, l.Evidence, ByLate)
 	c.step(taken, done, "")
-	c.UsedLate = append(c.UsedLate, l.ID)
-	c.finish(s, done)
+	c.EvidenceID = newEvidenceID(done, id)
+	c.finish(done)
 	c.log(done, LogReconciled, logDetail{Reason: "late evidence of a worker whose fence was gone", Evidence: l.Evidence,
 		Fence: l.Fence.String()})
 	c.Receipts = append(c.Receipts, effect(*s, done, receipt.Committed))
@@ -90,14 +107,20 @@ func (c *Change) step(from, to Intent, p Proof) {
 }
 
 // finish ends the row's queue entry and its lane's turn.
-func (c *Change) finish(s *Snapshot, i Intent) {
+func (c *Change) finish(i Intent) {
 	c.Phase, c.DueAt = PhaseDone, time.Time{}
-	if i.Lane != "" && !s.Intent.LaneTurnEnded {
-		c.EndTurn = true
-		last := &c.Steps[len(c.Steps)-1]
-		last.To.LaneTurnEnded = true
-		c.Result.Intent = last.To
+	c.endTurn(i)
+}
+
+// endTurn lets the lane go on, once.
+func (c *Change) endTurn(i Intent) {
+	if i.Lane == "" || i.LaneTurnEnded {
+		return
 	}
+	c.EndTurn = true
+	last := &c.Steps[len(c.Steps)-1]
+	last.To.LaneTurnEnded = true
+	c.Result.Intent = last.To
 }
 
 // own checks that f is the row's fence: state, epoch, number and owner. It need not be unexpired: that is enough to write
@@ -107,7 +130,7 @@ func (s *Snapshot) own(f fence.Fence) error {
 	if i.State.Terminal() {
 		return ErrFenceLost
 	}
-	if i.State != StateDispatched || i.Fence() != f || f.Epoch != s.Epoch {
+	if i.State != StateDispatched || i.Fence() != f || f.Epoch != s.Epoch || f.Owner == "" { // a fence given back is nobody's
 		return ErrFenceLost
 	}
 	return nil
@@ -180,6 +203,8 @@ func (i *Intent) toIntent(now time.Time) {
 func (i *Intent) clearDoubt() {
 	i.Doubts = nil
 	i.SendStartedAt = time.Time{}
+	i.AcceptedAt = time.Time{}
+	i.ProbeFirst = false
 }
 
 // keepDoubt turns the stamped attempt into doubt.
@@ -218,13 +243,10 @@ func effect(s Snapshot, i Intent, outcome receipt.Outcome) receipt.Effect {
 }
 
 // newEvidenceID is what must be unique on the channel, where the sheet says that ids name one effect.
-func newEvidenceID(i Intent, e channel.Evidence) string {
-	if !i.Sheet.EvidenceNamesOneEffect {
+func newEvidenceID(i Intent, id string) string {
+	plain, ok := plainID(id)
+	if !i.Sheet.EvidenceNamesOneEffect || !ok {
 		return ""
 	}
-	id, ok := plainID(e.ID)
-	if !ok {
-		return ""
-	}
-	return id
+	return plain
 }

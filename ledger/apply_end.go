@@ -24,15 +24,25 @@ func (m Reopen) apply(s *Snapshot, c *Change) error {
 		to.LastError = bounded(m.Error)
 	}
 	c.TokensDead = m.Proof == ProofAbsentForGood && m.TokenDead
-	if !to.InDoubt() {
-		if as, reason := (Fence{}).mustNotSend(s); reason != "" { // a cancel during a dispatch is obeyed here
-			to.abandon(s.Now, as, reason)
-			c.step(i, to, m.Proof)
-			c.finish(s, to)
-			c.log(to, LogAbandoned, logDetail{As: string(as), Reason: reason, Proof: m.Proof})
-			c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
-			return nil
-		}
+	switch as, reason := (Fence{}).mustNotSend(s); { // a cancel during a dispatch is obeyed here
+	case reason == "":
+	case !to.InDoubt():
+		to.abandon(s.Now, as, reason)
+		c.step(i, to, m.Proof)
+		c.finish(to)
+		c.log(to, LogAbandoned, logDetail{As: string(as), Reason: reason, Proof: m.Proof})
+		c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
+		return nil
+	case i.Probing: // the fence would only hand it back
+		return &RefusedError{"reopen", "cancel-despite-doubt", "it must not be sent again (" + reason + ") and may have taken effect: find out, or leave it to the policy"}
+	default: // the worker hands back what it must not send
+		to.giveBack(s)
+		to.ProbeAt = s.Now
+		c.step(i, to, m.Proof)
+		c.Phase, c.DueAt = PhaseLook, s.Now
+		c.Result.Applied = false
+		c.log(to, LogFenced, logDetail{Proof: m.Proof, Reason: "left for probing: " + reason})
+		return nil
 	}
 	if m.Proof == ProofReplaySafe || m.Proof == ProofResend {
 		to.keepDoubt()
@@ -54,6 +64,9 @@ func (m Reopen) prove(s *Snapshot, to *Intent) error {
 	refuse := func(rule, format string, args ...any) error {
 		return &RefusedError{"reopen", rule, fmt.Sprintf(format, args...)}
 	}
+	if i.Accepted() && m.Proof != ProofAbsentForGood {
+		return refuse("replay-accepted", "the outside system has it already")
+	}
 	switch m.Proof {
 	case ProofNoStamp:
 		if i.Stamped() {
@@ -69,6 +82,9 @@ func (m Reopen) prove(s *Snapshot, to *Intent) error {
 			if !i.Sheet.NegativeProof {
 				return refuse("reopen-on-absent-now", "the channel's probe cannot prove an absence")
 			}
+			if m.ProbeBegan.After(s.Now) {
+				return refuse("no-settle-time", "the probe began at %s, which is not yet", stampText(m.ProbeBegan))
+			}
 			if earliest := i.AbsenceCountsFrom(m.ClockAllowance); !m.ProbeBegan.After(earliest) {
 				return refuse("no-settle-time", "the probe began at %s and counts only after %s", stampText(m.ProbeBegan), stampText(earliest))
 			}
@@ -77,22 +93,15 @@ func (m Reopen) prove(s *Snapshot, to *Intent) error {
 			}
 		}
 		to.clearDoubt()
-		to.ProbeFirst = false
 	case ProofReplaySafe:
-		switch {
-		case i.Accepted():
-			return refuse("replay-accepted", "the outside system has it already")
-		case i.Sheet.Replay == channel.ReplayForEver:
-		case i.Sheet.Replay == channel.ReplayWithinLife && s.Now.Before(i.FirstSentAt.Add(i.Sheet.TokenLife.D()-m.Margin)):
-		default:
+		life := shortest(i.Sheet.TokenLife.D(), s.Tokens)
+		safe := i.Sheet.Replay == channel.ReplayForEver || i.Sheet.Replay == channel.ReplayWithinLife
+		if !safe || life > 0 && !s.Now.Before(i.FirstSentAt.Add(life-m.Margin)) {
 			return refuse("token-life", "the channel is not replay-safe, or no longer")
 		}
 	case ProofResend:
 		if !m.Policy {
 			return refuse("resend-of-stamped", "the channel's policy does not accept duplicates")
-		}
-		if i.Accepted() {
-			return refuse("replay-accepted", "the outside system has it already")
 		}
 	default:
 		return refuse("proof", "%q is no proof", m.Proof)
@@ -142,7 +151,7 @@ func (m Abandon) apply(s *Snapshot, c *Change) error {
 	}
 	to.abandon(s.Now, m.As, m.Reason)
 	c.step(i, to, "")
-	c.finish(s, to)
+	c.finish(to)
 	outcome := LogAbandoned
 	switch m.As {
 	case Refused:
@@ -167,10 +176,8 @@ func (m Hold) apply(s *Snapshot, c *Change) error {
 	to.hold(s, m.Reason, m.Look)
 	c.step(i, to, "")
 	c.Phase, c.DueAt = PhaseLook, to.ProbeAt
-	if m.FreeLane && i.Lane != "" && !i.LaneTurnEnded {
-		c.EndTurn = true
-		c.Steps[len(c.Steps)-1].To.LaneTurnEnded = true
-		c.Result.Intent = c.Steps[len(c.Steps)-1].To
+	if m.FreeLane {
+		c.endTurn(i)
 	}
 	if first {
 		c.log(to, LogHeld, logDetail{Reason: m.Reason})
@@ -210,6 +217,9 @@ func (m RequestCancel) apply(s *Snapshot, c *Change) error {
 	}
 	to := i.clone()
 	to.CancelRequestedAt, to.CancelReason = s.Now, bounded(reason)
+	if i.State == StateIntent {
+		to.DueAt = s.Now
+	}
 	c.step(i, to, "")
 	if i.State == StateIntent {
 		c.Phase, c.DueAt = PhaseSend, s.Now // the fence takes it for probing
@@ -241,12 +251,14 @@ func (m Resolve) apply(s *Snapshot, c *Change) error {
 		return &RefusedError{"resolve", "person", "say who decides and why"}
 	}
 	to := i.clone()
-	to.By = bounded(m.By)
+	if m.As != DecideRetry { // who lets it go again decides nothing about its end
+		to.By = bounded(m.By)
+	}
 	switch m.As {
 	case DecideSent:
 		to.commit(s.Now, EncodeEvidence(channel.Evidence{}), ByPerson)
 		c.step(i, to, "")
-		c.finish(s, to)
+		c.finish(to)
 		c.Receipts = append(c.Receipts, effect(*s, withReason(to, m.Reason), receipt.Committed))
 	case DecideNotSent, DecideUnknown:
 		as := NeverSent
@@ -258,11 +270,10 @@ func (m Resolve) apply(s *Snapshot, c *Change) error {
 		to.Established = ByPerson
 		to.abandon(s.Now, as, m.Reason)
 		c.step(i, to, ProofPerson)
-		c.finish(s, to)
+		c.finish(to)
 		c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
 	case DecideRetry:
 		to.clearDoubt()
-		to.ProbeFirst = false
 		to.toIntent(s.Now)
 		c.step(i, to, ProofPerson)
 		c.Phase, c.DueAt = PhaseSend, s.Now

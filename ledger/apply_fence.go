@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"time"
 
 	"github.com/pawlworks/pawl/receipt"
@@ -20,6 +21,8 @@ func (m Fence) apply(s *Snapshot, c *Change) error {
 		return ErrFenceLost
 	case m.TTL <= 0:
 		return &RefusedError{"fence", "time-to-live", "the fence's time to live must be positive"}
+	case m.Owner == "":
+		return &RefusedError{"fence", "owner", "a fence without an owner is nobody's; name the instance"}
 	case s.Paused:
 		return &RefusedError{"fence", "paused", "the channel is paused or off"}
 	case i.DueAt.After(s.Now):
@@ -79,7 +82,8 @@ func (m Fence) mustNotSend(s *Snapshot) (AbandonedAs, string) {
 		}
 		return "", ""
 	}
-	if reason := i.Approval.Check(i.Channel, i.EffectKey, i.PayloadDigest, s.Now); reason != "" {
+	key := strings.TrimPrefix(i.EffectKey, ShadowPrefix) // what was approved is the real key
+	if reason := i.Approval.Check(i.Channel, key, i.PayloadDigest, s.Now); reason != "" {
 		return NeverSent, reason
 	}
 	return "", ""
@@ -94,7 +98,7 @@ func settleUnsent(s *Snapshot, c *Change, as AbandonedAs, reason, owner string) 
 	to := s.Intent.clone()
 	to.abandon(s.Now, as, reason)
 	c.step(s.Intent, to, "")
-	c.finish(s, to)
+	c.finish(to)
 	c.log(to, LogAbandoned, logDetail{As: string(as), Reason: reason})
 	c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
 	return nil

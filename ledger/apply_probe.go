@@ -16,9 +16,11 @@ func (m ProbeFence) apply(s *Snapshot, c *Change) error {
 		return ErrTerminal
 	case m.TTL <= 0:
 		return &RefusedError{"probing fence", "time-to-live", "the fence's time to live must be positive"}
+	case m.Owner == "":
+		return &RefusedError{"probing fence", "owner", "a fence without an owner is nobody's; name the instance"}
 	case m.Number != 0 && m.Number != i.FenceNumber:
 		return ErrNumberMoved
-	case i.State == StateIntent && !i.ProbeFirst && !i.InDoubt():
+	case i.State == StateIntent && !i.InDoubt():
 		return &RefusedError{"probing fence", "nothing-to-probe", "the intent was never sent"}
 	case i.State == StateDispatched && !m.takes(s):
 		return ErrFenceAlive
@@ -88,6 +90,9 @@ func (m Probed) apply(s *Snapshot, c *Change) error {
 	}
 	c.step(i, to, "")
 	c.Phase, c.DueAt = PhaseLook, to.ProbeAt
+	if to.Accepted() && i.Sheet.AcceptedFreesLane {
+		c.endTurn(i)
+	}
 	c.log(to, outcome, logDetail{Reason: m.Reason, ProbeBegan: stampText(m.ProbeBegan)})
 	return nil
 }
@@ -112,14 +117,15 @@ func (m Late) apply(s *Snapshot, c *Change) error {
 	i := s.Intent
 	c.Result.Intent = i
 	if !i.State.Terminal() {
-		c.step(i, i.clone(), "")
+		to := i.clone()
+		c.Phase, c.DueAt = PhaseLook, s.Now
 		if i.State == StateIntent {
-			c.Phase, c.DueAt = PhaseSend, s.Now
-			c.Steps[0].To.DueAt = s.Now
-			c.Result.Intent = c.Steps[0].To
-		} else {
-			c.Phase, c.DueAt = PhaseLook, s.Now
+			if m.Outcome == LateSent { // a not sent waits: the outside system may have asked for the delay
+				to.DueAt = s.Now
+			}
+			c.Phase, c.DueAt = PhaseSend, to.DueAt
 		}
+		c.step(i, to, "")
 		return nil
 	}
 	if m.Outcome != LateSent || len(i.LateEvidence) > 0 {

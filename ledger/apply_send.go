@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -40,7 +42,7 @@ func putToken(s *Snapshot, c *Change, t channel.Token, drawsFromLane bool) error
 		}
 	}
 	t.MadeAt = s.Now
-	c.NewToken, c.RaiseLane = &t, drawsFromLane
+	c.NewToken, c.RaiseLane = &t, drawsFromLane && s.Intent.Lane != ""
 	c.Result.Token = t
 	c.Result.Tokens = append(append([]channel.Token(nil), s.Tokens...), t)
 	return nil
@@ -112,11 +114,9 @@ func (m Stamp) notAfter(s *Snapshot, tokens []channel.Token) (time.Time, error) 
 	if i.Approval != nil && !i.Approval.Until.IsZero() && i.Approval.Until.Before(notAfter) {
 		notAfter = i.Approval.Until
 	}
-	life := m.Sheet.Normal().TokenLife.D()
-	if n := len(tokens); n > 0 {
-		if own := tokens[n-1].Life; own > 0 && (life == 0 || own < life) {
-			life = own
-		}
+	life := shortest(m.Sheet.Normal().TokenLife.D(), tokens)
+	if i.InDoubt() && i.Sheet.TokenLife > 0 && (life == 0 || i.Sheet.TokenLife.D() < life) {
+		life = i.Sheet.TokenLife.D() // an earlier attempt may still take effect: its own sheet counts
 	}
 	if life > 0 {
 		first := i.FirstSentAt
@@ -131,6 +131,16 @@ func (m Stamp) notAfter(s *Snapshot, tokens []channel.Token) (time.Time, error) 
 		return time.Time{}, &RefusedError{"stamp", "token-life", "the intent, its approval or its token has come to its end"}
 	}
 	return notAfter, nil
+}
+
+// shortest is the life that counts: the channel's or the newest token's own. 0: for ever.
+func shortest(life time.Duration, tokens []channel.Token) time.Duration {
+	if n := len(tokens); n > 0 {
+		if own := tokens[n-1].Life; own > 0 && (life == 0 || own < life) {
+			return own
+		}
+	}
+	return life
 }
 
 func (Commit) name() string { return "commit" }
@@ -150,22 +160,15 @@ func (m Commit) apply(s *Snapshot, c *Change) error {
 		return &RefusedError{"commit", "evidence", "a commit needs a typed delivery or an exact finding"}
 	}
 	if s.EvidenceTaken {
-		to := i.clone()
-		to.hold(s, "the outside system gave an id that another intent of this channel already has: "+cut(m.Evidence.ID, 128), time.Hour)
-		to.LastError = "second claimant of evidence"
-		c.step(i, to, "")
-		c.Phase, c.DueAt = PhaseLook, to.ProbeAt
-		c.log(to, LogHeld, logDetail{Reason: to.HoldReason, Evidence: EncodeEvidence(m.Evidence)})
-		c.Receipts = append(c.Receipts, effect(*s, to, receipt.Held))
-		c.Result.Applied = false
+		holdSecondClaimant(s, c, i, m.Evidence.ID, EncodeEvidence(m.Evidence))
 		return nil
 	}
 	to := i.clone()
 	to.commit(s.Now, EncodeEvidence(m.Evidence), m.Established)
 	to.LastError = ""
 	c.step(i, to, "")
-	c.EvidenceID = newEvidenceID(i, m.Evidence)
-	c.finish(s, to)
+	c.EvidenceID = newEvidenceID(i, m.Evidence.ID)
+	c.finish(to)
 	outcome := LogSent
 	if m.Established == ByProbe {
 		outcome = LogFound
@@ -175,6 +178,39 @@ func (m Commit) apply(s *Snapshot, c *Change) error {
 	return nil
 }
 
+// holdSecondClaimant leaves the row to a person: the outside system named one effect for two intents.
+func holdSecondClaimant(s *Snapshot, c *Change, from Intent, id string, evidence json.RawMessage) {
+	to := from.clone()
+	to.hold(s, "the outside system gave an id that another intent of this channel already has: "+cut(id, 128), time.Hour)
+	to.LastError = "second claimant of evidence"
+	c.step(from, to, "")
+	c.Phase, c.DueAt = PhaseLook, to.ProbeAt
+	c.log(to, LogHeld, logDetail{Reason: to.HoldReason, Evidence: evidence})
+	c.Receipts = append(c.Receipts, effect(*s, to, receipt.Held))
+	c.Result.Applied = false
+}
+
+// keepBesideLate keeps the evidence of a commit that late evidence of another attempt came before: if it names another
+// effect, there were two.
+func (m Commit) keepBesideLate(s *Snapshot, c *Change) {
+	i := c.Result.Intent
+	evidence := EncodeEvidence(m.Evidence)
+	if s.own(m.Fence) != nil || i.State != StateCommitted || bytes.Equal(evidence, i.Evidence) || m.Evidence.Empty() {
+		return
+	}
+	late := LateEvidence{Key: s.Key, Fence: m.Fence, Attempt: s.Intent.Attempts, Outcome: LateSent, Evidence: evidence, At: s.Now}
+	if id := EvidenceID(evidence); id != "" && id == EvidenceID(i.Evidence) {
+		return
+	}
+	to := i.clone()
+	to.LateEvidence = evidence
+	c.NewLate = &late
+	c.step(i, to, "")
+	c.Result.Alarm = "two attempts were delivered: the intent is committed with the evidence of one, and keeps that of the other"
+	c.log(to, LogLate, logDetail{Reason: "sent", Fence: m.Fence.String(), Evidence: evidence})
+	c.Receipts = append(c.Receipts, effect(*s, to, receipt.Late))
+}
+
 func (Accept) name() string { return "accept" }
 
 func (m Accept) apply(s *Snapshot, c *Change) error {
@@ -182,6 +218,9 @@ func (m Accept) apply(s *Snapshot, c *Change) error {
 		return err
 	}
 	i := s.Intent
+	if !i.Probing && !i.Stamped() {
+		return &RefusedError{"accept", "no-stamp", "nothing was sent under this fence"}
+	}
 	to := i.clone()
 	if to.AcceptedAt.IsZero() {
 		to.AcceptedAt = s.Now
@@ -193,11 +232,8 @@ func (m Accept) apply(s *Snapshot, c *Change) error {
 	to.ProbeAt = s.Now.Add(m.LookAgain)
 	c.step(i, to, "")
 	c.Phase, c.DueAt = PhaseLook, to.ProbeAt
-	if i.Sheet.AcceptedFreesLane && i.Lane != "" && !i.LaneTurnEnded {
-		c.EndTurn = true
-		last := &c.Steps[len(c.Steps)-1]
-		last.To.LaneTurnEnded = true
-		c.Result.Intent = last.To
+	if i.Sheet.AcceptedFreesLane {
+		c.endTurn(i)
 	}
 	c.log(to, LogAccepted, logDetail{Evidence: to.Evidence})
 	return nil

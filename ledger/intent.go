@@ -112,8 +112,11 @@ func (i Intent) Fence() fence.Fence {
 // Stamped reports whether the current fence carries a stamp.
 func (i Intent) Stamped() bool { return !i.SendStartedAt.IsZero() }
 
-// InDoubt reports whether any attempt, the stamped one included, may have taken effect.
-func (i Intent) InDoubt() bool { return i.Stamped() || len(i.Doubts) > 0 }
+// InDoubt reports whether the effect may be there: any attempt, the stamped one included, may have taken effect, the outside
+// system has accepted it, or the ledger was restored and nobody has looked since.
+func (i Intent) InDoubt() bool {
+	return i.Stamped() || len(i.Doubts) > 0 || i.Accepted() || i.ProbeFirst
+}
 
 // Held reports whether the row waits for a person (and is still probed).
 func (i Intent) Held() bool { return !i.HeldAt.IsZero() }

@@ -217,7 +217,9 @@ func stampNotAfter(f *fixture) {
 		"end of the intent": {claim: func(c *ledger.Claim) { c.ExpiresAt = f.now().Add(30 * time.Second) }, wanted: 30 * time.Second,
 			slack: patience},
 		"token life": {
-			sheet:  func(s *channel.Sheet) { s.Replay, s.TokenLife = channel.ReplayWithinLife, channel.Duration(40*time.Second) },
+			sheet: func(s *channel.Sheet) {
+				s.Replay, s.TokenLife = channel.ReplayWithinLife, channel.Duration(40*time.Second)
+			},
 			wanted: 35 * time.Second,
 		},
 		"the token's own life": {stamp: func(m *ledger.Stamp) { m.Token.Life = 20 * time.Second }, wanted: 15 * time.Second},
