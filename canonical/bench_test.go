@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 var benchTexts = []struct{ name, raw string }{
@@ -98,21 +99,27 @@ func TestSumOfAnOrdinaryTextAllocatesTwice(t *testing.T) {
 	}
 }
 
+// TestLargeTextsTakeLinearTime has texts that are slow for some obvious
+// algorithm: copying at every level, looking for the closing quote at every
+// escape, comparing each name with each. They take well under a second each, and
+// far more than the limit where the work grows with the square of the size.
 func TestLargeTextsTakeLinearTime(t *testing.T) {
-	// Each of these was made to be slow for some obvious algorithm; all
-	// together take well under a second, or minutes if one of them is not linear.
-	const n = 200_000
-	for _, raw := range []string{
-		`"` + strings.Repeat(`\n`, n) + strings.Repeat("x", n*10) + `"`,
-		`"` + strings.Repeat(`\"x`, n) + `"`,
-		strings.Repeat(`{"b":0,"a":`, MaxDepth) + `"` + strings.Repeat("y", n*40) + `"` + strings.Repeat("}", MaxDepth),
-		"{" + strings.Repeat(`"a":{"b":1,"b":2},`, n) + `"a":1}`,
-		manyMembers(n),
-		"[" + strings.Repeat("{},", n) + "1]",
-		strings.Repeat("9", n*5) + "e-" + fmt.Sprint(n*5),
+	const n, limit = 100_000, 10 * time.Second
+	for name, raw := range map[string]string{
+		"escapes before a long run": `"` + strings.Repeat(`\n`, n) + strings.Repeat("x", n*40) + `"`,
+		"escaped quotes":            `"` + strings.Repeat(`\"x`, n) + `"`,
+		"unsorted at every level":   strings.Repeat(`{"b":0,"a":`, MaxDepth) + `"` + strings.Repeat("y", n*100) + `"` + strings.Repeat("}", MaxDepth),
+		"one name many times":       "{" + strings.Repeat(`"a":{"b":1,"b":2},`, n) + `"a":1}`,
+		"many names":                manyMembers(n),
+		"many objects":              "[" + strings.Repeat("{},", n) + "1]",
+		"long number":               strings.Repeat("9", n*5) + "e-" + fmt.Sprint(n*5),
 	} {
+		started := time.Now()
 		if _, err := Sum([]byte(raw)); err != nil {
-			t.Errorf("%.40s: %v", raw, err)
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(started); took > limit {
+			t.Errorf("%s: %d bytes took %v", name, len(raw), took)
 		}
 	}
 }

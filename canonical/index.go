@@ -1,6 +1,7 @@
 package canonical
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -42,7 +43,7 @@ type member struct {
 
 // build reads the whole text.
 func (x *index) build() error {
-	if len(x.raw) > maxInput {
+	if uint64(len(x.raw)) > maxInput {
 		return &SyntaxError{Offset: maxInput, Path: "$", Msg: "text is longer than 4 GiB"}
 	}
 	i := x.space(0)
@@ -218,7 +219,7 @@ func (x *index) sort(ms []member) []member {
 		if c := x.compare(&a, &b); c != 0 {
 			return c
 		}
-		return int(int64(a.name) - int64(b.name)) // place in the text: the last one wins
+		return cmp.Compare(a.name, b.name) // place in the text: the last one wins
 	})
 	kept := 0
 	for i := range ms {

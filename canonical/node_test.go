@@ -107,9 +107,9 @@ func compareAnswers(t *testing.T, answers *bufio.Reader, texts <-chan []byte, st
 		ours, err := Transform(text)
 		switch {
 		case err != nil && string(answer) != "-":
-			t.Errorf("refused here (%v), accepted by node\ntext %q\nnode %q", err, clip(string(text)), clip(string(answer)))
+			t.Errorf("refused here (%v), accepted by node\ntext %.2000q\nnode %.2000q", err, text, answer)
 		case err == nil && string(answer) == "-":
-			t.Errorf("accepted here, refused by node\ntext %q\nours %q", clip(string(text)), clip(string(ours)))
+			t.Errorf("accepted here, refused by node\ntext %.2000q\nours %.2000q", text, ours)
 		case err == nil && string(answer[1:]) != string(ours):
 			t.Errorf("forms differ\ntext %q\nours %q\nnode %q", text, ours, answer[1:])
 		case err != nil:
