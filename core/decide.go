@@ -15,6 +15,14 @@ type look struct {
 	sheet          channel.Sheet
 	clockAllowance time.Duration
 	found          *channel.Finding // nil: not probed yet
+	// stopped says that the ledger refused to let it go again: it was cancelled, with its run perhaps, or lost its approval.
+	stopped bool
+}
+
+// mustStop reports whether nobody wants the effect any more, as far as the row says, or the ledger said.
+func (l look) mustStop() bool {
+	i := l.row
+	return l.stopped || !i.CancelRequestedAt.IsZero() || (!i.ExpiresAt.IsZero() && !l.now.Before(i.ExpiresAt))
 }
 
 // step is what a reconciler does next.
@@ -128,7 +136,7 @@ func (l look) nothing(f channel.Finding) step {
 func (l look) unresolved(reason string) step {
 	i := l.row
 	waitOut := !l.now.After(i.AbsenceCountsFrom(l.clockAllowance)) // an answer may still come, late
-	stopped := !i.CancelRequestedAt.IsZero() || (!i.ExpiresAt.IsZero() && !l.now.Before(i.ExpiresAt))
+	stopped := l.mustStop()
 	switch {
 	case l.policy.Unknown == UnknownAbandon && waitOut, l.policy.Unknown == UnknownResend && !stopped && waitOut:
 		return step{
@@ -154,7 +162,7 @@ func (l look) hold(reason string) step {
 // replaySafe reports whether the same stored bytes may go again now, and whether anybody still wants them to.
 func (l look) replaySafe() bool {
 	i := l.row
-	if i.Accepted() || !i.CancelRequestedAt.IsZero() || (!i.ExpiresAt.IsZero() && !l.now.Before(i.ExpiresAt)) || i.ProbeFirst {
+	if i.Accepted() || i.ProbeFirst || l.mustStop() {
 		return false
 	}
 	switch i.Sheet.Replay {

@@ -80,14 +80,11 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
 		return nil
 	}
 	l := look{row: taken.Intent, now: taken.Now, policy: out.policy, sheet: out.sheet, clockAllowance: e.options.ClockAllowance}
-	next := l.decide()
-	if next.probe {
-		finding := e.probe(ctx, out, taken)
-		e.measure.probed(ctx, taken.Intent, finding.Kind)
-		l.found = &finding
-		next = l.decide()
+	next, r, err := e.settle(ctx, out, taken, l)
+	if refusedFor(err, "cancel-despite-doubt") { // it was cancelled, with its run perhaps: find out, but never send it again
+		l.stopped = true
+		next, r, err = e.settle(ctx, out, taken, l)
 	}
-	r, err := e.write(ctx, k, next.move)
 	if lost(err) { // somebody settled it meanwhile
 		return nil
 	}
@@ -101,6 +98,19 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
 		out.wake.wakeAll()
 	}
 	return nil
+}
+
+// settle decides, asks the channel where that is needed, and writes the decision.
+func (e *Engine) settle(ctx context.Context, out *outlet, taken ledger.Result, l look) (step, ledger.Result, error) {
+	next := l.decide()
+	if next.probe {
+		finding := e.probe(ctx, out, taken)
+		e.measure.probed(ctx, taken.Intent, finding.Kind)
+		l.found = &finding
+		next = l.decide()
+	}
+	r, err := e.write(ctx, taken.Intent.Key, next.move)
+	return next, r, err
 }
 
 // probe asks the channel. Whatever goes wrong is an unknown finding.
