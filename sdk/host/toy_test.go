@@ -25,8 +25,9 @@ func TestMain(m *testing.M) {
 
 // toy is an adapter whose effect is a line in a file.
 type toy struct {
-	Path string `json:"path"`
-	Mode string `json:"-"`
+	Path     string `json:"path"`
+	Password string `json:"password,omitempty"`
+	Mode     string `json:"-"`
 }
 
 func toySheet() channel.Sheet {
@@ -92,8 +93,6 @@ type behaviour struct {
 	send func(context.Context, *toy, channel.Attempt) (channel.Outcome, error)
 	main func() int
 }
-
-var behaviours = map[string]behaviour{}
 
 func runAdapter(mode string) int {
 	if b, ok := behaviours[mode]; ok && b.main != nil {

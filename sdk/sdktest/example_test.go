@@ -63,7 +63,9 @@ func TestNothingIsWrittenWhenTheProcessWasStoppedPastTheNotAfter(t *testing.T) {
 
 func TestWhatNewAnswersReachesTheTest(t *testing.T) {
 	a := noteAdapter(&note{})
-	a.New = func(context.Context, json.RawMessage) (sdk.Channel, error) { return nil, errors.New("paper is missing") }
+	a.New = func(context.Context, json.RawMessage) (sdk.Channel, error) {
+		return nil, errors.New("paper is missing")
+	}
 	if _, err := sdktest.Try(t, a, map[string]string{"paper": ""}); err == nil || err.Error() != "configure: paper is missing" {
 		t.Errorf("got %v", err)
 	}

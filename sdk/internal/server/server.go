@@ -146,4 +146,6 @@ type panicError struct {
 	value any
 }
 
-func (e *panicError) Error() string { return fmt.Sprintf("the adapter panicked in %s: %v", e.call, e.value) }
+func (e *panicError) Error() string {
+	return fmt.Sprintf("the adapter panicked in %s: %v", e.call, e.value)
+}
