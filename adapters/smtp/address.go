@@ -70,7 +70,16 @@ func (a address) addr() string { return a.local + "@" + a.domain }
 
 // header is the address as it stands in a header field.
 func (a address) header() string {
-	return (&mail.Address{Name: a.name, Address: a.addr()}).String()
+	bare := "<" + a.addr() + ">"
+	switch {
+	case a.name == "":
+		return bare
+	case isASCII(a.name) && !strings.Contains(a.name, "=?"):
+		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(a.name) + `" ` + bare
+	}
+	// Base64 only: the other encoding leaves characters that a name may not have (net/mail writes names that it cannot
+	// read).
+	return encodedWords(a.name) + " " + bare
 }
 
 // needsUTF8 reports whether only a server with SMTPUTF8 can take the address.

@@ -221,19 +221,19 @@ func (s *Server) prepare(prefix string, missing TLS, ports map[TLS]int) error {
 	if s.Port < 0 || s.Port > 65535 {
 		faults = append(faults, fmt.Errorf("%sport is %d: use 1 to 65535", prefix, s.Port))
 	}
-	password := Password{Value: s.Password, File: s.PasswordFile, Env: s.PasswordEnv}
-	faults = append(faults, password.validate(prefix))
+	secret := password{Value: s.Password, File: s.PasswordFile, Env: s.PasswordEnv}
+	faults = append(faults, secret.validate(prefix))
 	switch {
-	case s.Username == "" && password.given() > 0:
+	case s.Username == "" && secret.given() > 0:
 		faults = append(faults, fmt.Errorf("%susername is missing although a password is given", prefix))
-	case s.Username != "" && password.given() == 0:
+	case s.Username != "" && secret.given() == 0:
 		faults = append(faults, fmt.Errorf("%spassword is missing: give one of password, password_file and password_env", prefix))
 	case s.Username != "" && s.TLS == NoTLS && !s.AllowPlaintextPassword:
 		faults = append(faults, fmt.Errorf("%stls is none and a password is given: use TLS, or set %sallow_plaintext_password", prefix, prefix))
 	case s.Username != "":
-		secret, err := password.read(prefix)
+		text, err := secret.read(prefix)
 		faults = append(faults, err)
-		s.account = account{username: s.Username, password: secret}
+		s.account = account{username: s.Username, password: text}
 	}
 	s.Password = ""
 	if s.TLS != NoTLS {

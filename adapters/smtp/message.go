@@ -81,10 +81,14 @@ const wordBytes = 42
 
 // encodeWords writes text so that a reader gets it back as it is (RFC 2047). Plain ASCII stays as it is.
 func encodeWords(text string) string {
-	// What looks like an encoded word would be decoded; spaces at the ends would be dropped.
-	if !strings.Contains(text, "=?") && strings.TrimSpace(text) == text {
+	// What looks like an encoded word would be decoded; spaces at the ends, and two in a row, would be lost.
+	if !strings.Contains(text, "=?") && !strings.Contains(text, "  ") && strings.TrimSpace(text) == text {
 		return mime.QEncoding.Encode("utf-8", text)
 	}
+	return encodedWords(text)
+}
+
+func encodedWords(text string) string {
 	var words []string
 	for len(text) > 0 {
 		n := min(wordBytes, len(text))

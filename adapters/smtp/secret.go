@@ -11,15 +11,15 @@ import (
 // hidden takes the place of a secret in a text.
 const hidden = "(hidden)"
 
-// Password is a secret given in one of three ways. It prints as (hidden).
-type Password struct {
+// password is a secret given in one of three ways.
+type password struct {
 	Value string // the key password
 	File  string // the key password_file; a trailing line end is dropped
 	Env   string // the key password_env
 }
 
 // given counts the ways that are used.
-func (p Password) given() int {
+func (p password) given() int {
 	n := 0
 	for _, v := range []string{p.Value, p.File, p.Env} {
 		if v != "" {
@@ -29,7 +29,7 @@ func (p Password) given() int {
 	return n
 }
 
-func (p Password) validate(prefix string) error {
+func (p password) validate(prefix string) error {
 	if p.given() > 1 {
 		return fmt.Errorf("%spassword, %spassword_file and %spassword_env exclude each other: keep one", prefix, prefix, prefix)
 	}
@@ -37,7 +37,7 @@ func (p Password) validate(prefix string) error {
 }
 
 // read returns the secret.
-func (p Password) read(prefix string) (string, error) {
+func (p password) read(prefix string) (string, error) {
 	switch {
 	case p.File != "":
 		b, err := os.ReadFile(p.File)
@@ -59,15 +59,17 @@ func (p Password) read(prefix string) (string, error) {
 	return p.Value, nil
 }
 
-func (p Password) String() string       { return hidden }
-func (p Password) GoString() string     { return hidden }
-func (p Password) LogValue() slog.Value { return slog.StringValue(hidden) }
-
 // account is a user name with its password.
 type account struct{ username, password string }
 
-func (a account) String() string   { return a.username + ":" + hidden }
-func (a account) GoString() string { return a.String() }
+// String shows where a server is, without secrets. It also stands for the whole [Config] and [IMAP].
+func (s Server) String() string { return fmt.Sprintf("%s as %q, %s", s.address(), s.Username, s.TLS) }
+
+// GoString is String.
+func (s Server) GoString() string { return s.String() }
+
+// LogValue is String.
+func (s Server) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // redact removes the secrets from a text that an outside system wrote: a server may echo what it was told.
 func (a account) redact(text string) string {
