@@ -133,6 +133,7 @@ func wantSameJSON(t *testing.T, got any, raw string) {
 }
 
 func TestReasonOfAnyBytesNeverStopsAReceipt(t *testing.T) {
+	t.Parallel()
 	issuer, keys := newIssuer(t), ringOf(t, fixedKey(t, 1))
 	rapid.Check(t, func(rt *rapid.T) {
 		e := sentMail(t)
@@ -149,6 +150,7 @@ func TestReasonOfAnyBytesNeverStopsAReceipt(t *testing.T) {
 }
 
 func TestEvidenceOfAnyBytesNeverStopsAReceipt(t *testing.T) {
+	t.Parallel()
 	issuer, keys := newIssuer(t), ringOf(t, fixedKey(t, 1))
 	soup := rapid.OneOf(
 		rapid.SliceOf(rapid.Byte()),
@@ -167,6 +169,31 @@ func TestEvidenceOfAnyBytesNeverStopsAReceipt(t *testing.T) {
 		}
 		if v := receipt.Verify(r.Envelope, receipt.VerifyOptions{Keys: keys}); !v.OK {
 			rt.Fatal(v)
+		}
+	})
+}
+
+func TestIdentifiersOfAnyTextAreIssuedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	keys := ringOf(t, fixedKey(t, 1))
+	text := rapid.StringN(1, 40, -1)
+	rapid.Check(t, func(rt *rapid.T) {
+		name := text.Draw(rt, "issuer")
+		issuer := newIssuer(t, func(o *receipt.Options) { o.Name, o.Source = name, text.Draw(rt, "source") })
+		e := sentMail(t)
+		e.EffectKey, e.RunID, e.Channel = text.Draw(rt, "key"), text.Draw(rt, "run"), text.Draw(rt, "channel")
+		e.Kind, e.LedgerID, e.TokenDigest = text.Draw(rt, "kind"), text.Draw(rt, "ledger"), text.Draw(rt, "token")
+		r, err := issuer.Issue(e)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		v := receipt.Verify(r.Envelope, receipt.VerifyOptions{Keys: keys, Issuer: name})
+		if !v.OK || v.Claims.Subject != e.EffectKey {
+			rt.Fatalf("%s, subject %q, want %q", v, v.Claims.Subject, e.EffectKey)
+		}
+		p := payloadOf(t, r)
+		if p["runId"] != e.RunID || p["channel"] != e.Channel || p["kind"] != e.Kind || p["ledgerId"] != e.LedgerID {
+			rt.Fatalf("facts changed: %v", p)
 		}
 	})
 }

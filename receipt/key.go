@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,6 +16,7 @@ import (
 const (
 	pemPrivate = "PRIVATE KEY" // PKCS#8
 	pemPublic  = "PUBLIC KEY"  // SubjectPublicKeyInfo
+	pemBegin   = "-----BEGIN "
 )
 
 // Key is an Ed25519 key that signs receipts. Printing or logging it shows its
@@ -123,14 +125,14 @@ func (k Key) encode() ([]byte, error) {
 
 // decodeKey reads exactly one PKCS#8 block. Errors never quote the input.
 func decodeKey(text []byte) (Key, error) {
-	block, rest := pem.Decode(text)
+	block, _ := pem.Decode(text)
 	if block == nil {
 		return Key{}, errors.New("holds no PEM block: it must be a PKCS#8 Ed25519 key (openssl genpkey -algorithm ed25519)")
 	}
 	if block.Type != pemPrivate {
 		return Key{}, fmt.Errorf("holds a %q block, not %q: it must be an unencrypted PKCS#8 Ed25519 key", block.Type, pemPrivate)
 	}
-	if next, _ := pem.Decode(rest); next != nil {
+	if bytes.Count(text, []byte(pemBegin)) != 1 {
 		return Key{}, errors.New("holds more than one PEM block: keep one key to a file")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)

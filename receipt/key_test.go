@@ -140,6 +140,7 @@ func TestFileThatIsNoReceiptKeyIsRefusedAndKept(t *testing.T) {
 		{"not PEM", "hello"},
 		{"public half", string(public)},
 		{"torn", string(good[:len(good)/2])},
+		{"torn second key", string(good) + string(good[:len(good)/2])},
 		{"two keys", string(good) + string(good)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -261,7 +262,11 @@ func TestPublicKeyFilesMakeARing(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{private, empty, filepath.Join(folder, "none.pem")} {
+	torn := filepath.Join(folder, "torn.pem")
+	if err := os.WriteFile(torn, text[:len(text)-10], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{private, empty, torn, filepath.Join(folder, "none.pem")} {
 		if _, err := receipt.LoadKeyRing(first, bad); err == nil {
 			t.Errorf("%s was taken for a public key", filepath.Base(bad))
 		}
@@ -270,7 +275,7 @@ func TestPublicKeyFilesMakeARing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(left) != 4 {
-		t.Errorf("%d files in the folder, want 4: temporary files were left", len(left))
+	if len(left) != 5 {
+		t.Errorf("%d files in the folder, want 5: temporary files were left", len(left))
 	}
 }

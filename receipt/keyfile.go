@@ -68,7 +68,7 @@ func createKey(path string) (err error) {
 		return err
 	}
 	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return fmt.Errorf("put the key in place (without hard links here, make one with openssl genpkey -algorithm ed25519): %w", err)
 	}
 	return syncFolder(folder)
 }

@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -113,8 +114,10 @@ func LoadKeyRing(paths ...string) (*KeyRing, error) {
 }
 
 // ParsePublicKeys reads the Ed25519 public keys of a PEM text. A text without
-// any, or with anything else in it, is an error.
+// any, or with another or a broken PEM block in it, is an error; text between
+// the blocks is not.
 func ParsePublicKeys(text []byte) ([]ed25519.PublicKey, error) {
+	begun := bytes.Count(text, []byte(pemBegin))
 	var keys []ed25519.PublicKey
 	for {
 		block, rest := pem.Decode(text)
@@ -134,6 +137,9 @@ func ParsePublicKeys(text []byte) ([]ed25519.PublicKey, error) {
 			return nil, fmt.Errorf("holds a %T: receipts are signed with Ed25519", parsed)
 		}
 		keys = append(keys, pub)
+	}
+	if begun != len(keys) {
+		return nil, errors.New("holds a broken PEM block: copy the file again")
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("holds no public key in PEM form")

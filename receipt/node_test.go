@@ -55,6 +55,7 @@ func nodeVerifies(t *testing.T, lines [][]byte, keys ...receipt.Key) (last, all 
 }
 
 func TestIndependentVerifierAcceptsIssuedReceipts(t *testing.T) {
+	t.Parallel()
 	first, second := newIssuer(t), newIssuer(t, func(o *receipt.Options) { o.Key = fixedKey(t, 2) })
 	var lines [][]byte
 	for i, evidence := range []string{
@@ -82,6 +83,7 @@ func TestIndependentVerifierAcceptsIssuedReceipts(t *testing.T) {
 }
 
 func TestIndependentVerifierRejectsEveryChangedByte(t *testing.T) {
+	t.Parallel()
 	envelope := issue(t, newIssuer(t), sentMail(t)).Envelope
 	var lines [][]byte
 	for _, m := range mutants(envelope) {
@@ -89,10 +91,10 @@ func TestIndependentVerifierRejectsEveryChangedByte(t *testing.T) {
 			lines = append(lines, m)
 		}
 	}
-	// A fifth suffices for node: every byte is still changed at least once.
+	// A third suffices for node: every byte is still changed at least once.
 	kept := lines[:0]
 	for i, m := range lines {
-		if i%5 == 0 {
+		if i%3 == 0 {
 			kept = append(kept, m)
 		}
 	}
