@@ -95,12 +95,7 @@ func (l *launcher) start(ctx context.Context, number int64) (*generation, error)
 	g.process.abandon()
 	go g.clean()
 	if err != nil {
-		if offered := g.process.filter.version.Load(); offered != 0 && offered != wire.ProtocolMajor {
-			err = fmt.Errorf("%w: the adapter offers version %d, this engine speaks %d", ErrProtocol, offered, wire.ProtocolMajor)
-		} else if ctx.Err() != nil {
-			err = fmt.Errorf("no handshake in time: %w", ctx.Err())
-		}
-		return g, err
+		return g, g.whyNoConnection(ctx, err)
 	}
 	g.conn = client.New(protocol.(*plugin.GRPCClient).Conn, client.Options{
 		CallTimeout: l.options.CallTimeout, Begins: g, Redact: l.redact,
@@ -109,10 +104,26 @@ func (l *launcher) start(ctx context.Context, number int64) (*generation, error)
 	return g, nil
 }
 
+// whyNoConnection replaces go-plugin's error where more is known.
+func (g *generation) whyNoConnection(ctx context.Context, err error) error {
+	offered := g.process.filter.version.Load()
+	g.process.kill()
+	<-g.process.settled
+	switch {
+	case offered != 0 && offered != wire.ProtocolMajor:
+		return fmt.Errorf("%w: the adapter offers version %d, this engine speaks %d", ErrProtocol, offered, wire.ProtocolMajor)
+	case ctx.Err() != nil:
+		return fmt.Errorf("no handshake in time: %w", ctx.Err())
+	case offered == 0 && g.process.ID() != "":
+		return fmt.Errorf("the process ended without a handshake on standard output: %s", g.process.ending())
+	}
+	return err
+}
+
 func (g *generation) clientConfig(ctx context.Context, o Options) *plugin.ClientConfig {
 	left := o.StartTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		left = max(time.Millisecond, time.Until(deadline))
+		left = time.Until(deadline) + time.Minute // ours ends first, and kills
 	}
 	return &plugin.ClientConfig{
 		HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -131,13 +132,12 @@ var behaviours = map[string]behaviour{
 		fmt.Fprintln(os.Stderr, "printed:", t.Password)
 		return channel.Outcome{}, channel.NotSent(fmt.Errorf("login with %s failed", t.Password))
 	}},
-	"outlives its engine": {
-		main: func() int {
-			// Without the kernel's help only the lifeline is left.
-			_ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)
-			return sdk.Main(toyAdapter("stops itself, then begins"))
-		},
-	},
+	outlives: {main: func() int {
+		// The kernel hangs up on an orphaned process group with a stopped member. Without this and without the
+		// parent-death signal, only the lifeline is left.
+		signal.Ignore(syscall.SIGHUP)
+		return sdk.Main(toyAdapter("stops itself, then begins"))
+	}},
 	"ignores its shutdown": {main: func() int {
 		sdk.Main(toyAdapter("good"))
 		time.Sleep(5 * time.Minute)
@@ -166,6 +166,18 @@ var behaviours = map[string]behaviour{
 		_ = os.WriteFile(marker, nil, 0o600)
 		return sdk.Main(a)
 	}},
+}
+
+const outlives = "outlives its engine"
+
+// The parent-death signal belongs to the main thread, which only an init function is sure to run on.
+func init() {
+	if os.Getenv(modeVariable) != outlives {
+		return
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0); err != nil {
+		panic(err)
+	}
 }
 
 func stopSelf() {

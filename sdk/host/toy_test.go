@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(modeVariable); mode != "" {
 		os.Exit(runAdapter(mode))
 	}
+	if mode := os.Getenv(engineVariable); mode != "" {
+		os.Exit(runEngine(mode))
+	}
 	os.Exit(m.Run())
 }
 
