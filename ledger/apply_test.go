@@ -221,6 +221,9 @@ func TestAcceptedByProbeFreesTheLane(t *testing.T) {
 	accepted := ledger.Probed{Finding: channel.FindingAccepted, ProbeBegan: s.now, Look: time.Second}
 	accepted.Fence = s.row.Fence()
 	s.must(t, accepted)
+	if s.turns != 1 {
+		t.Error("the lane did not move on when its head was found to be accepted")
+	}
 	s.probing(t)
 	accepted.Fence = s.row.Fence()
 	s.must(t, accepted)
