@@ -1,0 +1,81 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlworks/pawl/fence"
+)
+
+// leaseRow is a run's lease as it stands, share-locked, with the clock read after the lock was got.
+type leaseRow struct {
+	status  string
+	owner   string
+	number  int64
+	expires *time.Time
+	now     time.Time
+}
+
+func (r *leaseRow) targets() []any { return []any{&r.status, &r.owner, &r.number, &r.expires, &r.now} }
+
+// holds reports whether the lease is the run's and has not expired. A nil row is a run that is not there.
+func (r *leaseRow) holds(l fence.Lease) bool {
+	return r != nil && (r.status == string(fence.StatusLeased) || r.status == string(fence.StatusRunning)) && r.owner == l.Fence.Owner &&
+		r.number == l.Fence.Number && r.expires != nil && r.now.Before(*r.expires)
+}
+
+func (s *session) queueLease(l fence.Lease, into **leaseRow) {
+	s.queue(s.l.sql.lease, l.RunID).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			row := &leaseRow{}
+			if err := rows.Scan(row.targets()...); err != nil {
+				return err
+			}
+			*into = row
+		}
+		return rows.Err()
+	})
+}
+
+// verifyLease checks a lease in the caller's transaction and keeps it as it is until that ends.
+func verifyLease(ctx context.Context, l *Ledger, e executor, lease fence.Lease) error {
+	var row *leaseRow
+	err := each(ctx, e, func(r rows) error {
+		row = &leaseRow{}
+		return r.Scan(row.targets()...)
+	}, l.sql.lease, lease.RunID)
+	if err != nil {
+		return err
+	}
+	if !row.holds(lease) {
+		return fmt.Errorf("verify lease of run %s: %w", lease.RunID, fence.ErrLost)
+	}
+	return nil
+}
+
+// VerifyLease returns nil if the lease is held and has not expired, else [fence.ErrLost]. It waits for nobody.
+func (l *Ledger) VerifyLease(ctx context.Context, lease fence.Lease) error {
+	if !isUUID(lease.RunID) {
+		return fence.ErrLost
+	}
+	var row leaseRow
+	err := l.read(ctx, func(ctx context.Context, s *session) error {
+		s.queue(fmt.Sprintf(`SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp() FROM %s WHERE id = $1::uuid`, l.table("agent_runs")),
+			lease.RunID).QueryRow(func(r pgx.Row) error { return r.Scan(row.targets()...) })
+		return s.flush(ctx)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fence.ErrLost
+	}
+	if err != nil {
+		return err
+	}
+	if !row.holds(lease) {
+		return fence.ErrLost
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlworks/pawl/ledger"
+)
+
+// Move makes one move in two round trips: lock and read, then write and commit. After an error whose answer to COMMIT is lost, making the
+// same move again under the same fence is harmless. [ledger.Ledger].
+func (l *Ledger) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger.Result, error) {
+	if err := checkKey(k); err != nil {
+		if _, late := m.(ledger.Late); !late {
+			return ledger.Result{}, err
+		}
+		return ledger.Result{}, &ledger.InvalidError{Field: "run_id", Reason: "is not a UUID"}
+	}
+	var result ledger.Result
+	var clash string // the evidence id that another intent had when it was tried
+	err := l.transact(ctx, func(ctx context.Context, s *session) error {
+		row, err := s.load(ctx, k)
+		if err != nil {
+			return err
+		}
+		if clash != "" {
+			if row.snap.EvidenceTaken, err = s.evidenceTaken(ctx, row.snap.Intent.Channel, clash); err != nil {
+				return err
+			}
+		}
+		change, err := ledger.Apply(row.snap, m)
+		result = change.Result
+		if err != nil {
+			return err
+		}
+		w := &writer{l: l}
+		if err := w.add(row, change); err != nil {
+			return err
+		}
+		if err := s.write(ctx, w); err != nil {
+			if sqlState(err) == stateUnique && constraintOf(err) == "evidence_ids_pkey" && clash == "" {
+				clash = change.EvidenceID
+				return errEvidenceClash
+			}
+			return err
+		}
+		return nil
+	})
+	return result, err
+}
+
+// write queues what was gathered and commits; a writer that gathered nothing leaves nothing to commit.
+func (s *session) write(ctx context.Context, w *writer) error {
+	w.queue(s)
+	if s.batch.Len() == 0 {
+		return nil
+	}
+	return s.commit(ctx)
+}
+
+// evidenceTaken reports whether an intent of the channel has the evidence id. Rows of evidence_ids are never deleted, so what was seen
+// once stays true.
+func (s *session) evidenceTaken(ctx context.Context, channelName, id string) (taken bool, err error) {
+	s.queue(s.l.sql.evidenceOwner, channelName, id).QueryRow(func(row pgx.Row) error { return row.Scan(&taken) })
+	return taken, s.flush(ctx)
+}
+
+// DueLooks returns dispatched intents whose next look is due. [ledger.Ledger].
+func (l *Ledger) DueLooks(ctx context.Context, channels []string, limit int) ([]ledger.Key, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	sql := fmt.Sprintf(`SELECT q.run_id::text, q.effect_key FROM unnest($1::text[]) AS c(name), LATERAL (
+SELECT run_id, effect_key, due_at FROM %s WHERE channel = c.name AND phase = 'look' AND due_at <= (SELECT clock_timestamp())
+ORDER BY due_at LIMIT $2) q ORDER BY q.due_at LIMIT $2`, l.table("dispatch_queue"))
+	var keys []ledger.Key
+	err := l.read(ctx, func(ctx context.Context, s *session) error {
+		keys = nil
+		s.queue(sql, channels, limit).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var k ledger.Key
+				if err := rows.Scan(&k.RunID, &k.EffectKey); err != nil {
+					return err
+				}
+				keys = append(keys, k)
+			}
+			return rows.Err()
+		})
+		return s.flush(ctx)
+	})
+	return keys, err
+}
+
+// checkKey refuses a run id that no row can have.
+func checkKey(k ledger.Key) error {
+	if id, err := uuid.Parse(k.RunID); err != nil || id.String() != k.RunID {
+		return fmt.Errorf("run id %.64q is no UUID in lower case: %w", k.RunID, ledger.ErrNoIntent)
+	}
+	return nil
+}
+
+// Now reads the database's clock.
+func (l *Ledger) Now(ctx context.Context) (now time.Time, err error) {
+	err = l.read(ctx, func(ctx context.Context, s *session) error {
+		s.queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+		return s.flush(ctx)
+	})
+	return now.UTC(), err
+}
+
+// Epoch returns the ledger's present epoch.
+func (l *Ledger) Epoch(ctx context.Context) (epoch int64, err error) {
+	err = l.read(ctx, func(ctx context.Context, s *session) error {
+		s.queue("SELECT max(epoch) FROM " + l.table("ledger_epochs")).QueryRow(func(row pgx.Row) error { return row.Scan(&epoch) })
+		return s.flush(ctx)
+	})
+	return epoch, err
+}

@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawlworks/pawl/ledger"
+)
+
+// maxScan bounds one page.
+const maxScan = 5000
+
+// hinted is a row beside its hint.
+type hinted struct {
+	row   intentRow
+	phase *string
+	due   *time.Time
+}
+
+// wrong reports whether the hint would let the row be forgotten, or has nobody to look at it. A hint that is too early costs one look.
+func (h *hinted) wrong() bool {
+	phase, due := hintOf(h.row.intent)
+	if phase == ledger.PhaseDone {
+		return h.phase != nil
+	}
+	return h.phase == nil || *h.phase != string(phase) || h.due.After(due)
+}
+
+// Scan compares one page of intents with the queue and mends the queue. [ledger.Ledger].
+func (l *Ledger) Scan(ctx context.Context, after ledger.Key, limit int) (ledger.ScanResult, error) {
+	if limit <= 0 {
+		limit = maxScan
+	}
+	limit = min(limit, maxScan)
+	if after.RunID == "" {
+		after.RunID = uuid.Nil.String()
+	} else if err := checkKey(after); err != nil {
+		return ledger.ScanResult{}, err
+	}
+	var out ledger.ScanResult
+	err := l.transact(ctx, func(ctx context.Context, s *session) error {
+		out = ledger.ScanResult{}
+		suspects, err := s.page(ctx, after, limit, &out)
+		if err != nil || len(suspects) == 0 {
+			return err
+		}
+		if err := s.mend(ctx, suspects, &out); err != nil {
+			return err
+		}
+		return s.commit(ctx)
+	})
+	return out, err
+}
+
+// page reads a page, narrow and unlocked, and returns the rows to look at under their lock. A row that lives in a lane is looked at, too,
+// if it waits for a turn that has come.
+func (s *session) page(ctx context.Context, after ledger.Key, limit int, out *ledger.ScanResult) ([]ledger.Key, error) {
+	var suspects []ledger.Key
+	s.queue(fmt.Sprintf(`SELECT p.run_id::text, p.effect_key,
+CASE WHEN p.state IN ('committed', 'abandoned') THEN q.seq IS NOT NULL OR (l.turn IS NOT NULL AND l.turn = p.lane_position)
+ ELSE q.seq IS NULL OR q.phase <> CASE p.state WHEN 'intent' THEN 'send' ELSE 'look' END
+ OR q.due_at > CASE WHEN p.state = 'intent' THEN p.due_at WHEN p.fence_owner = '' THEN coalesce(p.probe_at, p.fence_expires_at) ELSE p.fence_expires_at END
+ OR (l.turn = p.lane_position AND (q.turn_waiting OR p.lane_turn_ended)) END
+FROM (SELECT run_id, effect_key, state, due_at, fence_owner, fence_expires_at, probe_at, queue_seq, lane, lane_position, lane_turn_ended
+ FROM %s WHERE (run_id, effect_key) > ($1::uuid, $2) ORDER BY run_id, effect_key LIMIT $3) p
+LEFT JOIN %s q ON q.seq = p.queue_seq LEFT JOIN %s l ON l.lane = p.lane ORDER BY p.run_id, p.effect_key`,
+		s.l.table("effect_intents"), s.l.table("dispatch_queue"), s.l.table("lanes")), after.RunID, after.EffectKey, limit).
+		Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var k ledger.Key
+				var suspect bool
+				if err := rows.Scan(&k.RunID, &k.EffectKey, &suspect); err != nil {
+					return err
+				}
+				out.Seen++
+				out.Next = k
+				if suspect {
+					suspects = append(suspects, k)
+				}
+			}
+			return rows.Err()
+		})
+	err := s.flush(ctx)
+	out.Done = out.Seen < limit
+	return suspects, err
+}
+
+// mend looks again at the rows under their locks, skipping those that somebody moves just now, and writes the hints anew.
+func (s *session) mend(ctx context.Context, suspects []ledger.Key, out *ledger.ScanResult) error {
+	runs, names := split(suspects)
+	var page []*hinted
+	s.queue(fmt.Sprintf(`SELECT FROM unnest($1::uuid[], $2::text[]) AS u(run_id, effect_key)
+JOIN %s i ON i.run_id = u.run_id AND i.effect_key = u.effect_key ORDER BY i.run_id, i.effect_key FOR UPDATE OF i SKIP LOCKED`,
+		s.l.table("effect_intents")), runs, names)
+	// A row that was skipped is left out by asking for the lock once more.
+	s.queue(fmt.Sprintf(`WITH held AS MATERIALIZED (SELECT %s FROM unnest($1::uuid[], $2::text[]) AS u(run_id, effect_key)
+JOIN %s i ON i.run_id = u.run_id AND i.effect_key = u.effect_key FOR UPDATE OF i SKIP LOCKED)
+SELECT held.*, q.phase, q.due_at FROM held LEFT JOIN %s q ON q.seq = held.queue_seq ORDER BY held.queue_seq`,
+		intentColumns, s.l.table("effect_intents"), s.l.table("dispatch_queue")), runs, names).
+		Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				h := &hinted{}
+				if err := rows.Scan(append(h.row.targets(), &h.phase, &h.due)...); err != nil {
+					return err
+				}
+				if err := h.row.finish(); err != nil {
+					s.l.logger.Error("an intent cannot be read", "intent", h.row.intent.Key.String(), "error", err)
+					continue // one bad row stops no other
+				}
+				page = append(page, h)
+			}
+			return rows.Err()
+		})
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	w := &writer{l: s.l}
+	for _, h := range page {
+		i := h.row.intent
+		if i.Lane != "" && (i.State.Terminal() || i.LaneTurnEnded) {
+			w.turns = append(w.turns, turn{i.Lane, i.LanePosition}) // changes nothing unless it is this place's turn
+		}
+		if !h.wrong() {
+			continue
+		}
+		out.Repaired++
+		if phase, due := hintOf(i); phase == ledger.PhaseDone {
+			w.remove = append(w.remove, h.row.seq)
+		} else {
+			w.upsert = append(w.upsert, queueRow{h.row.seq, i.Key, i.Channel, phase, due})
+		}
+	}
+	w.queue(s)
+	for _, h := range page { // after the lanes: everybody locks lanes before queue rows
+		if i := h.row.intent; i.Lane != "" && !i.State.Terminal() {
+			s.queue(fmt.Sprintf(`UPDATE %s q SET turn_waiting = false FROM %s l WHERE q.seq = $1 AND q.turn_waiting AND l.lane = $2 AND l.turn >= $3`,
+				s.l.table("dispatch_queue"), s.l.table("lanes")), h.row.seq, i.Lane, i.LanePosition)
+		}
+	}
+	return nil
+}
