@@ -111,6 +111,9 @@ func (s *Server) send(ctx context.Context, r *adapterv1.SendRequest) (channel.Ou
 	a.BeginFunc = g.begin
 	outcome, err := guard(ctx, "Send", func() (channel.Outcome, error) { return ch.Send(ctx, a) })
 	recorded, opened, twice := g.end()
+	if twice && err == nil && outcome.Kind == channel.OutcomeSuccessorWanted {
+		err = errTwice
+	}
 	if err == nil {
 		if !opened && s.config.Sheet.Begin && outcome.Kind != channel.OutcomeSuccessorWanted {
 			Logger(ctx).Error("adapter answered without Begin although its sheet declares it", "outcome", outcome.Kind.String())

@@ -62,12 +62,15 @@ func ToError(m *adapterv1.Failure) error {
 
 // Text makes s fit for a message and a log: valid UTF-8, at most [MaxText] bytes.
 func Text(s string) string {
-	if len(s) > MaxText {
-		cut := MaxText - len("…")
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
+	s = s[:min(len(s), 2*MaxText)] // so that a huge text is not rewritten to be thrown away
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= MaxText {
+		return s
 	}
-	return strings.ToValidUTF8(s, "�")
+	const ellipsis = "…"
+	cut := MaxText - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + ellipsis
 }
