@@ -119,11 +119,18 @@ func (l *Ledger) ChannelRow(ctx context.Context, name string) (ledger.ChannelRow
 		}
 		names[n] = row.Name
 	}
-	known := strings.Join(names, ", ")
-	if known == "" {
-		known = "none"
+	return ledger.ChannelRow{}, unknownChannel(name, names)
+}
+
+// maxNamed bounds how many known channels an error names.
+const maxNamed = 100
+
+func unknownChannel(name string, known []string) error {
+	all := strings.Join(known[:min(len(known), maxNamed)], ", ")
+	if all == "" {
+		all = "none"
 	}
-	return ledger.ChannelRow{}, fmt.Errorf("channel %q: %w (known: %s)", name, ledger.ErrUnknownChannel, known)
+	return fmt.Errorf("%w %q; known: %s", ledger.ErrUnknownChannel, name, all)
 }
 
 // SetFlag sets a channel's flag. [ledger.ErrUnknownChannel].

@@ -122,7 +122,7 @@ func (c *claiming) admit(ctx context.Context) error {
 	for n, p := range c.prepared {
 		row, known := channels[p.Channel]
 		if !known {
-			return named(fmt.Errorf("channel %q: %w", p.Channel, ledger.ErrUnknownChannel), n, len(c.prepared))
+			return named(c.unknown(ctx, p.Channel), n, len(c.prepared))
 		}
 		p, err := p.Admit(row, now, &c.l.schemas)
 		if err != nil {
@@ -133,6 +133,21 @@ func (c *claiming) admit(ctx context.Context) error {
 		c.places[key] = append(c.places[key], n)
 	}
 	return nil
+}
+
+// unknown names the channels that are known.
+func (c *claiming) unknown(ctx context.Context, name string) error {
+	var known []string
+	err := each(ctx, c.e, func(r rows) error {
+		var one string
+		err := r.Scan(&one)
+		known = append(known, one)
+		return err
+	}, fmt.Sprintf("SELECT channel FROM %s ORDER BY channel LIMIT %d", c.l.table("channels"), maxNamed))
+	if err != nil {
+		return err
+	}
+	return unknownChannel(name, known)
 }
 
 // claimRow is a row of the insert, as json_to_recordset reads it.

@@ -225,6 +225,9 @@ func (b *batch) take(row *intentRow, beside around) error {
 	change, err := ledger.Apply(held.snap, m)
 	if err != nil {
 		if b.request.Only != nil {
+			if errors.Is(err, ledger.ErrFenceLost) {
+				return nil // it is dispatched already
+			}
 			return err
 		}
 		return b.refused(held, err)

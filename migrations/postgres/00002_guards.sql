@@ -25,6 +25,9 @@ BEGIN
     IF NEW.kind = '' THEN
         NEW.kind := split_part(regexp_replace(NEW.effect_key, '^shadow:', ''), ':', 1);
     END IF;
+    IF NEW.payload LIKE '\\x%' THEN -- given as bytea: no JSON begins so
+        NEW.payload := convert_from(NEW.payload::bytea, 'UTF8');
+    END IF;
     NEW.queue_seq := nextval('dispatch_queue_seq');
     NEW.lane := nullif(NEW.lane, '');
     IF NEW.lane IS NOT NULL AND NOT EXISTS
