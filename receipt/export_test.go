@@ -28,6 +28,7 @@ func TestFileOfReceiptsIsVerifiedLineByLine(t *testing.T) {
 		{"empty file", "", nil, 0},
 		{"last line without an end", good + "\n" + good, nil, 2},
 		{"line beyond the bound", good + "\n" + strings.Repeat("x", 3*receipt.MaxDocument) + "\n" + good + "\n", []int{2}, 2},
+		{"line beyond the bound, a receipt at its end", strings.Repeat("x", 17<<16) + good + "\n" + good + "\n", []int{1}, 1},
 		{"line beyond the bound, unfinished", good + "\n" + strings.Repeat("x", receipt.MaxDocument+1), []int{2}, 1},
 		{"one changed", good + "\n" + strings.Replace(good, "A", "B", 1) + "\n", []int{2}, 1},
 		{"only a line end", "\n", []int{1}, 0},

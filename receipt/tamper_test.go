@@ -145,6 +145,11 @@ func TestProperlySignedEnvelopeOfTheWrongFormIsRejected(t *testing.T) {
 		{"envelope in an envelope", canonicalLine(t, forge(t, 1, rightType, string(canonicalLine(t, right))))},
 		{"extra member", with(set("note", "x"))},
 		{"laid out freely", pretty},
+		{"line end inside the payload", with(set("payload", right["payload"].(string)[:76]+"\n"+right["payload"].(string)[76:]))},
+		{"line end inside the signature", with(func(env map[string]any) {
+			one := env["signatures"].([]any)[0].(map[string]any)
+			one["sig"] = one["sig"].(string) + "\r\n"
+		})},
 		{"no signature", with(set("signatures", []any{}))},
 		{"schema beside the payload", with(set("schemaVersion", receipt.SchemaReceipt))},
 		{"type of another schema", canonicalLine(t, forge(t, 1, "application/vnd.dreamnet.proof-artifact.v1+json", plain))},
