@@ -1,0 +1,172 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/core"
+	"github.com/pawlworks/pawl/ledger"
+)
+
+const defaultWait = time.Minute
+
+// sending are the flags of send.
+type sending struct {
+	run, channel, payload, key, lane, approval string
+	noWait                                     bool
+	timeout, expires                           time.Duration
+}
+
+// sent is what send prints.
+type sent struct {
+	Status string     `json:"status"` // new, deduplicated
+	Intent intentView `json:"intent"`
+}
+
+func newSend() *cobra.Command {
+	var from source
+	var out output
+	var s sending
+	c := &cobra.Command{
+		Use:   "send",
+		Short: "Claim an effect and wait for its outcome",
+		Long: `Claim an effect into the ledger and wait for its outcome. A running engine sends it.
+
+Claiming the same run and key again sends nothing again: it is deduplicated, and the outcome is that of the first claim.
+The same key with another payload is a conflict. Without --key the key is made from the payload: for mail from recipient,
+subject and text, for file from the whole value. Other kinds need a key; see: pawl key --help`,
+		Example: `  pawl send --run 0b9f1f4e-3a52-4c83-9c0e-5b1d8f1c2a77 --channel mail/marketing \
+    --payload '{"to":"ada@example.org","subject":"Hello","text":"Hello Ada"}'
+  pawl send --run 0b9f1f4e-3a52-4c83-9c0e-5b1d8f1c2a77 --channel file/audit --payload event.json --no-wait`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error { return s.send(c, from, out) },
+	}
+	from.flags(c)
+	out.flags(c)
+	c.Flags().StringVar(&s.run, "run", "", "run that the effect belongs to, a UUID; required")
+	c.Flags().StringVar(&s.channel, "channel", "", "configured channel; required")
+	c.Flags().StringVar(&s.payload, "payload", "", "JSON, a file, or - for standard input; required")
+	c.Flags().StringVar(&s.key, "key", "", "effect key; made from the payload for mail and file")
+	c.Flags().StringVar(&s.lane, "lane", "", "ordering key: intents of one lane go one at a time")
+	c.Flags().StringVar(&s.approval, "approval", "", "file with an approval (JSON), or - for standard input")
+	c.Flags().DurationVar(&s.expires, "expires", 0, "never send it after this time from now")
+	c.Flags().Bool("wait", true, "wait for the outcome")
+	c.Flags().BoolVar(&s.noWait, "no-wait", false, "end once it is claimed")
+	c.Flags().DurationVar(&s.timeout, "timeout", defaultWait, "wait at most this long; the intent goes on")
+	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
+	return c
+}
+
+func (s sending) send(c *cobra.Command, from source, out output) error {
+	claim, err := s.claim(c)
+	if err != nil {
+		return err
+	}
+	if wait, _ := c.Flags().GetBool("wait"); !wait {
+		s.noWait = true
+	}
+	return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
+		if s.expires > 0 {
+			now, err := l.Now(c.Context())
+			if err != nil {
+				return err
+			}
+			claim.ExpiresAt = now.Add(s.expires)
+		}
+		results, err := core.Claim(c.Context(), l, claim)
+		if err != nil {
+			return err
+		}
+		r := results[0]
+		if s.noWait {
+			return print1(c, out, r.Status, r.Intent)
+		}
+		return s.wait(c, l, out, r)
+	})
+}
+
+// claim checks the flags and makes the claim of them.
+func (s sending) claim(c *cobra.Command) (ledger.Claim, error) {
+	switch {
+	case s.run == "":
+		return ledger.Claim{}, usage("--run is missing: give the UUID of the unit of work that owns the effect")
+	case s.channel == "":
+		return ledger.Claim{}, usage("--channel is missing: name a configured channel")
+	case s.timeout <= 0:
+		return ledger.Claim{}, usage("--timeout: must be more than 0, is %s; to end at once use --no-wait", s.timeout)
+	case s.expires < 0:
+		return ledger.Claim{}, usage("--expires: must be more than 0, is %s", s.expires)
+	case s.approval == "-" && s.payload == "-":
+		return ledger.Claim{}, usage("--approval and --payload both read standard input; give a file for one")
+	}
+	payload, err := readValue(c, "payload", s.payload)
+	if err != nil {
+		return ledger.Claim{}, err
+	}
+	claim := ledger.Claim{RunID: s.run, EffectKey: s.key, Channel: s.channel, Payload: payload, Lane: s.lane}
+	if s.approval != "" {
+		if claim.Approval, err = readApproval(c, s.approval); err != nil {
+			return claim, err
+		}
+	}
+	if claim.EffectKey == "" && !c.Flags().Changed("key") {
+		if claim.EffectKey, err = payloadKey(s.channel, payload); err != nil {
+			return claim, err
+		}
+	}
+	if _, err := ledger.Prepare(claim); err != nil { // before the ledger is opened
+		return claim, err
+	}
+	return claim, nil
+}
+
+// wait follows the intent to its end, a hold, or the end of the time.
+func (s sending) wait(c *cobra.Command, l ledger.Ledger, out output, r ledger.ClaimResult) error {
+	ctx, cancel := context.WithTimeout(c.Context(), s.timeout)
+	defer cancel()
+	i, err := core.Wait(ctx, l, r.Key)
+	late := errors.Is(err, context.DeadlineExceeded) && c.Context().Err() == nil
+	if err != nil && !late {
+		return err
+	}
+	if i.RunID == "" { // not even the first look came back in time
+		i = r.Intent
+	}
+	if err := print1(c, out, r.Status, i); err != nil {
+		return err
+	}
+	switch {
+	case i.State == ledger.StateCommitted:
+		return nil
+	case i.State.Terminal(), i.Held():
+		return silently(ExitNo)
+	}
+	return &exitError{ExitNotYet, fmt.Errorf("no outcome within %s; the intent goes on%s; look again with: pawl intents show %s '%s'", s.timeout, noEngine(c, l), i.RunID, i.EffectKey)}
+}
+
+// noEngine says so if nothing can send what was claimed.
+func noEngine(c *cobra.Command, l ledger.Ledger) string {
+	instances, err := l.Instances(c.Context())
+	if err != nil {
+		return ""
+	}
+	for _, i := range instances {
+		if i.StoppedAt.IsZero() && i.Age < core.DefaultHeartbeatTimeout {
+			return ""
+		}
+	}
+	return ", but no engine runs on this ledger: start one with pawl engine"
+}
+
+func print1(c *cobra.Command, out output, status ledger.ClaimStatus, i ledger.Intent) error {
+	return out.print(c, sent{string(status), viewIntent(i)}, func(w io.Writer) {
+		row(w, "claim", string(status))
+		printOutcome(w, i)
+	})
+}

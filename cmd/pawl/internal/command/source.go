@@ -1,0 +1,95 @@
+package command
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/cmd/pawl/internal/server"
+	"github.com/pawlworks/pawl/ledger"
+)
+
+// source says where a command's configuration comes from.
+type source struct {
+	file string
+	url  string
+}
+
+// flags adds --config and --ledger.
+func (s *source) flags(c *cobra.Command) {
+	c.Flags().StringVar(&s.file, "config", "", "configuration file (default $PAWL_CONFIG, else ./pawl.yaml if there is one)")
+	c.Flags().StringVar(&s.url, "ledger", "", "ledger, instead of the configured one: sqlite:PATH or postgres://…")
+}
+
+// load reads the configuration. Without a file it is the default one: the embedded ledger in ./pawl-data.
+func (s *source) load() (config.Config, error) {
+	file := s.file
+	if file == "" {
+		file = os.Getenv(config.FileVariable)
+	}
+	if file == "" && s.url == "" {
+		if _, err := os.Stat(config.DefaultFile); err == nil {
+			file = config.DefaultFile
+		}
+	}
+	c, err := config.Load(file)
+	if err != nil {
+		if missing, path := missingFile(err); missing {
+			return c, usage("--config: there is no file %s", path)
+		}
+		return c, err
+	}
+	if s.url != "" {
+		url := config.URL(s.url)
+		if problem := url.Fault(); problem != "" {
+			return c, usage("--ledger: %s", problem)
+		}
+		c.Ledger.URL = url
+	}
+	return c, nil
+}
+
+func missingFile(err error) (bool, string) {
+	var path *fs.PathError
+	if asError(err, &path) && path.Err != nil && os.IsNotExist(path) {
+		return true, path.Path
+	}
+	return false, ""
+}
+
+// open opens the ledger for a command. The caller closes it.
+func (s *source) open(ctx context.Context) (ledger.Ledger, config.Config, error) {
+	c, err := s.load()
+	if err != nil {
+		return nil, c, err
+	}
+	l, err := server.OpenLedger(ctx, c)
+	return l, c, err
+}
+
+// with opens the ledger, runs f and closes it.
+func (s *source) with(ctx context.Context, f func(l ledger.Ledger, c config.Config) error) (err error) {
+	l, c, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := l.Close(); err == nil {
+			err = closed
+		}
+	}()
+	return f(l, c)
+}
+
+// newLogger logs to standard error as configured.
+func newLogger(c *cobra.Command, l config.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: l.SlogLevel()}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(c.ErrOrStderr(), options))
+	}
+	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), options))
+}
