@@ -62,11 +62,21 @@ func (s *session) fenceOnly(ctx context.Context, r ledger.FenceRequest) (ledger.
 		return out, err
 	}
 	out.Now = snap.Now
-	return out, s.fenceInto(ctx, &out, snap, r.Fence)
+	err = s.fenceInto(ctx, &out, snap, r.Fence)
+	if errors.Is(err, ledger.ErrFenceLost) || errors.Is(err, errNotItsTurn) {
+		return out, nil // it is dispatched already, or another one of its lane is before it
+	}
+	return out, err
 }
 
-// fenceInto fences one row and adds it to the batch.
+// fenceInto fences one row and adds it to the batch. What the channel requires now counts beside what the caller does.
 func (s *session) fenceInto(ctx context.Context, out *ledger.FenceResult, snap ledger.Snapshot, m ledger.Fence) error {
+	if snap.Found && !m.ApprovalRequired {
+		_, err := s.find(ctx, "SELECT approval_required FROM channels WHERE name = ?", []any{snap.Intent.Channel}, &m.ApprovalRequired)
+		if err != nil {
+			return fmt.Errorf("read whether channel %s requires approvals: %w", snap.Intent.Channel, err)
+		}
+	}
 	result, err := s.decide(ctx, snap, m)
 	if err != nil {
 		return err
@@ -99,15 +109,16 @@ func (s *session) fenceDue(ctx context.Context, r ledger.FenceRequest) (ledger.F
 	if err != nil {
 		return out, err
 	}
-	if row.Sends() {
-		keys, err := s.due(ctx, r.Channel, ledger.PhaseSend, now, r.Limit)
-		if err != nil {
+	if !row.Sends() {
+		return out, nil
+	}
+	keys, err := s.due(ctx, r.Channel, ledger.PhaseSend, now, r.Limit)
+	if err != nil {
+		return out, err
+	}
+	for _, k := range keys {
+		if err := s.fenceHint(ctx, &out, k, r.Fence); err != nil {
 			return out, err
-		}
-		for _, k := range keys {
-			if err := s.fenceHint(ctx, &out, k, r.Fence); err != nil {
-				return out, err
-			}
 		}
 	}
 	var next *string
@@ -172,7 +183,8 @@ func (s *session) fenceHinted(ctx context.Context, out *ledger.FenceResult, k le
 	switch {
 	case errors.Is(err, ledger.ErrNoIntent):
 		return s.dropQueue(ctx, k)
-	case errors.Is(err, ledger.ErrTerminal), errors.Is(err, ledger.ErrFenceLost), errors.As(err, &refused):
+	case errors.Is(err, ledger.ErrTerminal), errors.Is(err, ledger.ErrFenceLost), errors.Is(err, errNotItsTurn),
+		errors.As(err, &refused):
 		phase, due := wanted(snap.Intent)
 		return s.writeQueue(ctx, snap.Intent, phase, due)
 	}

@@ -2,14 +2,18 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawlworks/pawl/ledger"
 )
 
+// errNotItsTurn says that another intent of the lane is before this one.
+var errNotItsTurn = errors.New("another intent of the lane is before it")
+
 // turnCome refuses an intent of a lane in which another one is before it.
 func (s *session) turnCome(ctx context.Context, i ledger.Intent) error {
-	if i.Lane == "" || i.State != ledger.StateIntent {
+	if i.Lane == "" || i.State != ledger.StateIntent || i.LaneTurnEnded {
 		return nil
 	}
 	turn, _, err := s.lane(ctx, i.Lane)
@@ -17,8 +21,7 @@ func (s *session) turnCome(ctx context.Context, i ledger.Intent) error {
 		return err
 	}
 	if i.LanePosition > turn {
-		return &ledger.RefusedError{Move: "fence", Rule: "lane", Reason: fmt.Sprintf("%s is at place %d of lane %q, whose turn is %d",
-			i.Key, i.LanePosition, i.Lane, turn)}
+		return fmt.Errorf("%s is at place %d of lane %q, whose turn is %d: %w", i.Key, i.LanePosition, i.Lane, turn, errNotItsTurn)
 	}
 	return nil
 }

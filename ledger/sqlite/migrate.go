@@ -12,23 +12,24 @@ import (
 	"github.com/pawlworks/pawl/migrations"
 )
 
-// MigrationStatus says which migrations a ledger has.
-type MigrationStatus struct {
-	Version int64                  // the newest applied; 0 for none
-	Latest  int64                  // the newest that this program knows
-	Pending []migrations.Migration // known and not applied, oldest first
+// Migration is one step, applied or not.
+type Migration struct {
+	Version   int64
+	Name      string
+	Applied   bool
+	AppliedAt time.Time
 }
 
 // Migrate makes the file if there is none and applies what it lacks, in one transaction that holds the write lock: any number of processes may
-// start at once. It refuses a ledger of a newer version ([ledger.ErrNewer]). It returns what the ledger has afterwards.
-func Migrate(ctx context.Context, o Options) (st MigrationStatus, err error) {
+// start at once. It refuses a ledger of a newer version ([ledger.ErrNewer]). It returns what it applied.
+func Migrate(ctx context.Context, o Options) (applied []Migration, err error) {
 	o, err = o.validated()
 	if err != nil {
-		return st, err
+		return nil, err
 	}
 	db, err := o.database(writerBusy, false)
 	if err != nil {
-		return st, err
+		return nil, err
 	}
 	defer func() {
 		if err = errors.Join(err, db.Close()); err != nil {
@@ -36,48 +37,51 @@ func Migrate(ctx context.Context, o Options) (st MigrationStatus, err error) {
 		}
 	}()
 	if err := writeAhead(ctx, db, o.StatementTimeout); err != nil {
-		return st, explainFile(err)
+		return nil, explainFile(err)
 	}
 	for give := time.Now().Add(o.StatementTimeout); ; {
-		st, err = migrateOnce(ctx, db)
+		applied, err = migrateOnce(ctx, db)
 		if err == nil || !busy(err) || time.Now().After(give) {
-			return st, err
+			return applied, err
 		}
 		select {
 		case <-ctx.Done():
-			return st, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(pollBusy):
 		}
 	}
 }
 
-func migrateOnce(ctx context.Context, db *sql.DB) (st MigrationStatus, err error) {
+func migrateOnce(ctx context.Context, db *sql.DB) (applied []Migration, err error) {
 	tx, err := db.BeginTx(ctx, nil) // immediately: see dataSource
 	if err != nil {
-		return st, fmt.Errorf("begin: %w", err)
+		return nil, fmt.Errorf("begin: %w", err)
 	}
 	defer func() { err = errors.Join(err, rollback(tx)) }()
 	if _, err := tx.ExecContext(ctx, migrations.SQLiteCreateTable); err != nil {
-		return st, fmt.Errorf("make table of migrations: %w", err)
+		return nil, fmt.Errorf("make table of migrations: %w", err)
 	}
-	if st, err = status(ctx, tx); err != nil {
-		return st, err
+	known, err := status(ctx, tx)
+	if err != nil {
+		return nil, err
 	}
-	if st.Version > st.Latest {
-		return st, fmt.Errorf("%w: it has version %d, this program knows %d", ledger.ErrNewer, st.Version, st.Latest)
-	}
-	for _, m := range st.Pending {
-		if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
-			return st, fmt.Errorf("apply %s: %w", m.Name, err)
+	for _, m := range known {
+		if m.Applied {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, m.sql); err != nil {
+			return nil, fmt.Errorf("apply %s: %w", m.Name, err)
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO "+migrations.SQLiteTable+" (version_id, is_applied) VALUES (?, 1)", m.Version); err != nil {
-			return st, fmt.Errorf("record %s: %w", m.Name, err)
+			return nil, fmt.Errorf("record %s: %w", m.Name, err)
 		}
+		m.Applied = true
+		applied = append(applied, m.Migration)
 	}
 	if err := tx.Commit(); err != nil {
-		return st, fmt.Errorf("commit: %w", err)
+		return nil, fmt.Errorf("commit: %w", err)
 	}
-	return MigrationStatus{Version: st.Latest, Latest: st.Latest}, nil
+	return applied, nil
 }
 
 // rollback is harmless after a commit.
@@ -88,21 +92,40 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Status says which migrations the ledger has. It makes no file: a file that is not there has none.
-func Status(ctx context.Context, o Options) (st MigrationStatus, err error) {
+// Status returns every migration that this program knows, oldest first. It makes no file: one that is not there has none applied.
+func Status(ctx context.Context, o Options) (all []Migration, err error) {
 	o, err = o.validated()
 	if err != nil {
-		return st, err
+		return nil, err
 	}
+	var steps []step
 	if _, err := os.Stat(o.Path); errors.Is(err, os.ErrNotExist) {
-		return pending(nil)
+		steps, err = known(nil)
+		if err != nil {
+			return nil, err
+		}
+	} else if steps, err = fileStatus(ctx, o); err != nil {
+		return nil, fmt.Errorf("migration status of %s: %w", o.Path, err)
 	}
+	for _, s := range steps {
+		all = append(all, s.Migration)
+	}
+	return all, nil
+}
+
+func fileStatus(ctx context.Context, o Options) (steps []step, err error) {
 	db, err := o.database(int(o.StatementTimeout/time.Millisecond), true)
 	if err != nil {
-		return st, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return status(ctx, db)
+}
+
+// step is a migration with what it does.
+type step struct {
+	Migration
+	sql string
 }
 
 // querier is a *sql.DB or a *sql.Tx.
@@ -111,53 +134,57 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func status(ctx context.Context, db querier) (MigrationStatus, error) {
+// status compares what is applied with what this program knows: [ledger.ErrNewer] if it does not know all of it.
+func status(ctx context.Context, db querier) ([]step, error) {
 	var there bool
 	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)", migrations.SQLiteTable).Scan(&there)
 	if err != nil {
-		return MigrationStatus{}, explainFile(fmt.Errorf("read the schema: %w", err))
+		return nil, explainFile(fmt.Errorf("read the schema: %w", err))
 	}
 	if !there {
-		return pending(nil)
+		return known(nil)
 	}
-	applied := map[int64]bool{}
-	rows, err := db.QueryContext(ctx, "SELECT version_id FROM "+migrations.SQLiteTable+" WHERE is_applied = 1")
+	rows, err := db.QueryContext(ctx, "SELECT version_id, tstamp FROM "+migrations.SQLiteTable+" WHERE is_applied = 1")
 	if err != nil {
-		return MigrationStatus{}, fmt.Errorf("read migrations: %w", err)
+		return nil, fmt.Errorf("read migrations: %w", err)
 	}
+	applied := map[int64]time.Time{}
 	for rows.Next() {
 		var v int64
-		if err := rows.Scan(&v); err != nil {
-			return MigrationStatus{}, errors.Join(err, rows.Close())
+		var at time.Time
+		if err := rows.Scan(&v, scanTime{&at}); err != nil {
+			return nil, errors.Join(fmt.Errorf("read migrations: %w", err), rows.Close())
 		}
-		applied[v] = true
+		applied[v] = at
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return MigrationStatus{}, fmt.Errorf("read migrations: %w", err)
+		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	return pending(applied)
+	return known(applied)
 }
 
-// pending compares what is applied with what this program knows.
-func pending(applied map[int64]bool) (st MigrationStatus, err error) {
+// known lists the migrations of this program, with which of them are applied.
+func known(applied map[int64]time.Time) (steps []step, err error) {
 	files, err := migrations.SQLite()
 	if err != nil {
-		return st, err
+		return nil, err
 	}
 	all, err := migrations.List(files)
 	if err != nil {
-		return st, err
+		return nil, err
 	}
+	latest := int64(0)
 	for _, m := range all {
-		st.Latest = m.Version
-		if !applied[m.Version] {
-			st.Pending = append(st.Pending, m)
-		}
+		at, done := applied[m.Version]
+		steps = append(steps, step{Migration{m.Version, m.Name, done, at}, m.SQL})
+		latest = m.Version
 	}
 	for v := range applied {
-		st.Version = max(st.Version, v)
+		if v > latest {
+			return nil, fmt.Errorf("%w: it has version %d, this program knows %d", ledger.ErrNewer, v, latest)
+		}
 	}
-	return st, nil
+	return steps, nil
 }
 
 // explainFile says what to do about a file that SQLite will not have.

@@ -33,7 +33,7 @@ func (s *session) move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger
 func (s *session) decide(ctx context.Context, snap ledger.Snapshot, m ledger.Move) (ledger.Result, error) {
 	if _, fences := m.(ledger.Fence); fences && snap.Found {
 		if err := s.turnCome(ctx, snap.Intent); err != nil {
-			return ledger.Result{Intent: snap.Intent, Now: snap.Now}, err
+			return ledger.Result{Intent: snap.Intent, Now: snap.Now}, fmt.Errorf("fence: %w", err)
 		}
 	}
 	change, err := ledger.Apply(snap, m)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
 	modernc "modernc.org/sqlite"
 
 	"github.com/pawlworks/pawl/ledger"
-	"github.com/pawlworks/pawl/migrations"
 )
 
 // writerBusy is how long the driver polls for a lock before the writer does, which looks at its deadline and lets others go first.
@@ -64,7 +64,10 @@ func Open(ctx context.Context, o Options) (_ *Ledger, err error) {
 	for range o.Readers {
 		l.readers.free <- &connection{db: l.readDB}
 	}
-	if err := checkSchema(ctx, o, l.writeDB); err != nil {
+	if _, err := os.Stat(o.Path); errors.Is(err, os.ErrNotExist) { // SQLite would make an empty one
+		return nil, fmt.Errorf("%w: there is no such file", ledger.ErrNotMigrated)
+	}
+	if err := checkSchema(ctx, l.writeDB); err != nil {
 		return nil, err
 	}
 	if err := writeAhead(ctx, l.writeDB, o.StatementTimeout); err != nil {
@@ -147,17 +150,16 @@ func checkFlush(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSchema compares what is applied with what this program knows.
-func checkSchema(ctx context.Context, o Options, db *sql.DB) error {
-	st, err := status(ctx, db)
+// checkSchema refuses a ledger that lacks migrations, or has some that this program does not know.
+func checkSchema(ctx context.Context, db *sql.DB) error {
+	steps, err := status(ctx, db)
 	if err != nil {
 		return err
 	}
-	switch {
-	case st.Version > st.Latest:
-		return fmt.Errorf("%w: it has version %d, this program knows %d", ledger.ErrNewer, st.Version, st.Latest)
-	case len(st.Pending) > 0:
-		return fmt.Errorf("%w: it has version %d of %d (table %s)", ledger.ErrNotMigrated, st.Version, st.Latest, migrations.SQLiteTable)
+	for _, m := range steps {
+		if !m.Applied {
+			return fmt.Errorf("%w: it lacks %s", ledger.ErrNotMigrated, m.Name)
+		}
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func (s *session) writeQueue(ctx context.Context, i ledger.Intent, phase ledger.
 		return s.dropQueue(ctx, i.Key)
 	}
 	waiting := false
-	if phase == ledger.PhaseSend && i.Lane != "" {
+	if phase == ledger.PhaseSend && i.Lane != "" && !i.LaneTurnEnded {
 		turn, _, err := s.lane(ctx, i.Lane)
 		if err != nil {
 			return err
