@@ -31,6 +31,7 @@ func TestKeysAreDigestsOfCanonicalIdentities(t *testing.T) {
 		{"farcaster, embeds alone", key(FarcasterKey("", []any{map[string]any{"url": "u"}}, "")), "farcaster:cast:" + hexSum(`{"embeds":[{"url":"u"}],"text":""}`)},
 		{"mail", key(MailKey([]string{"Ann@Example.ORG"}, "s", "b")), "mail:" + hexSum("Ann@example.org") + ":" + hexSum(`{"body":"b","subject":"s"}`)},
 		{"mail to several", key(MailKey([]string{"b@x.org", "a@X.org", "B@x.org", "a@x.org"}, "", "b")), "mail:" + hexSum("B@x.org\na@x.org\nb@x.org") + ":" + hexSum(`{"body":"b","subject":""}`)},
+		{"mail to astral names", key(MailKey([]string{"\ufb01@x.org", "\U0001F600@x.org"}, "s", "b")), "mail:" + hexSum("\U0001F600@x.org\n\ufb01@x.org") + ":" + hexSum(`{"body":"b","subject":"s"}`)},
 		{"mail abroad", key(MailKey([]string{"info@MÜNCHEN.example"}, "s", "")), "mail:" + hexSum("info@xn--mnchen-3ya.example") + ":" + hexSum(`{"body":"","subject":"s"}`)},
 		{"onchain", key(OnchainKey("8453", "0xAbC", "transfer(address,uint256)", []any{"0x1", "10"})), "onchain:8453:0xAbC:transfer(address,uint256):" + hexSum(`["0x1","10"]`)},
 		{"onchain without arguments", key(OnchainKey("1", "0xAbC", "poke()", []any{})), "onchain:1:0xAbC:poke():" + hexSum(`[]`)},

@@ -148,6 +148,20 @@ func TestTransformAgreesWithTheOracleAndIsIdempotent(t *testing.T) {
 	}
 }
 
+// Strings are read eight bytes at a time: no byte may hide between them.
+func TestEveryByteCountsAtEveryPlace(t *testing.T) {
+	for _, around := range []string{"abcdefghijklmnopqrst", "zzzzzzzz\u007f\u007f\u007f\u007f!!!!!!!!"} {
+		for at := range len(around) {
+			for b := range 256 {
+				raw := []byte(`"` + around + `"`)
+				raw[1+at] = byte(b)
+				checkAgainstOracle(t, raw)
+				checkAgainstOracle(t, []byte(`{"b":1,`+string(raw)+`:2}`))
+			}
+		}
+	}
+}
+
 // checkAgainstOracle holds every property of one text. It reports whether the
 // text was accepted.
 func checkAgainstOracle(t *testing.T, raw []byte) bool {
