@@ -96,7 +96,8 @@ func (m Reopen) prove(s *Snapshot, to *Intent) error {
 	case ProofReplaySafe:
 		life := shortest(i.Sheet.TokenLife.D(), s.Tokens)
 		safe := i.Sheet.Replay == channel.ReplayForEver || i.Sheet.Replay == channel.ReplayWithinLife
-		if !safe || life > 0 && !s.Now.Before(i.FirstSentAt.Add(life-m.Margin)) {
+		// What is sent now may arrive a settle time later, and must still find the token honoured.
+		if !safe || life > 0 && !s.Now.Before(i.FirstSentAt.Add(life-m.Margin-i.Sheet.SettleTime.D())) {
 			return refuse("token-life", "the channel is not replay-safe, or no longer")
 		}
 	case ProofResend:

@@ -123,6 +123,9 @@ func (m Stamp) notAfter(s *Snapshot, tokens []channel.Token) (time.Time, error) 
 		if first.IsZero() {
 			first = s.Now
 		}
+		if i.InDoubt() { // what is sent at the last moment may arrive a settle time later, and must still find the token honoured
+			life -= max(m.Sheet.SettleTime, i.Sheet.SettleTime).D()
+		}
 		if end := first.Add(life - m.Margin); end.Before(notAfter) {
 			notAfter = end
 		}

@@ -268,6 +268,8 @@ func TestApprovalOfAShadowIntentIsThatOfTheRealKey(t *testing.T) {
 }
 
 func TestTokenLifeIsTheShortestThatCounts(t *testing.T) {
+	forEver := func() channel.Sheet { s := forEver(); s.SettleTime = 0; return s }
+	strong := func() channel.Sheet { s := strong(); s.SettleTime = 0; return s }
 	short := forEver()
 	short.Replay, short.TokenLife = channel.ReplayWithinLife, channel.Duration(30*time.Second)
 	for name, c := range map[string]struct {
@@ -295,6 +297,22 @@ func TestTokenLifeIsTheShortestThatCounts(t *testing.T) {
 		_, err := s.move(ledger.Reopen{Fence: s.row.Fence(), Proof: ledger.ProofReplaySafe, Margin: time.Second})
 		wantRule(t, err, "token-life")
 	}
+}
+
+func TestReplayArrivesWithinTheTokensLife(t *testing.T) {
+	sheet := forEver() // settles within ten seconds
+	sheet.Replay, sheet.TokenLife = channel.ReplayWithinLife, channel.Duration(60*time.Second)
+	s := newShelf().stamped(t, sheet)
+	s.must(t, ledger.Reopen{Fence: s.row.Fence(), Proof: ledger.ProofReplaySafe, Margin: time.Second})
+	s.now = s.now.Add(45 * time.Second)
+	s.must(t, fenceMove())
+	r := s.must(t, stampMove(s.row.Fence(), sheet))
+	if want := 4 * time.Second; r.Remaining != want { // 60 s − 45 s − settle time − margin
+		t.Errorf("%s are left for the replay, want %s", r.Remaining, want)
+	}
+	s.now = s.now.Add(5 * time.Second)
+	_, err := s.move(ledger.Reopen{Fence: s.row.Fence(), Proof: ledger.ProofReplaySafe, Margin: time.Second})
+	wantRule(t, err, "token-life")
 }
 
 func TestPersonWhoLetsItGoAgainIsNotWhoEndedIt(t *testing.T) {

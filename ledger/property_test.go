@@ -65,6 +65,19 @@ func newSim(t *rapid.T) *sim {
 	return s
 }
 
+// move is the shelf's, with an eye on late evidence: whoever moves next settles the row with it.
+func (s *sim) move(m ledger.Move) (ledger.Result, error) {
+	_, handsIn := m.(ledger.Late)
+	settles := !s.row.State.Terminal() && !handsIn && slices.ContainsFunc(s.late, func(l ledger.LateEvidence) bool {
+		return l.Outcome == ledger.LateSent && !s.used[l.ID]
+	})
+	r, err := s.shelf.move(m)
+	if settles && (err != nil || s.row.State != ledger.StateCommitted) {
+		return r, fmt.Errorf("%T came upon late evidence and left the row %s: %w", m, s.row.State, errors.Join(err, errCompareAndSet))
+	}
+	return r, err
+}
+
 // worker picks one at one of the stages; there is one.
 func (s *sim) worker(t *rapid.T, stages ...string) *hand {
 	var at []*hand
@@ -126,6 +139,7 @@ func (s *sim) Stamp(t *rapid.T) {
 	w := s.worker(t, "fenced")
 	m := stampMove(w.fence, s.world.sheet)
 	m.Token.Data = []byte(w.fence.String())
+	m.SendTimeout = time.Duration(rapid.SampledFrom([]int{2, 10, 45}).Draw(t, "timeout")) * time.Second
 	r, err := s.move(m)
 	if s.zombie(t, err) || !r.Applied {
 		return

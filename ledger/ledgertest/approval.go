@@ -110,7 +110,7 @@ func approvalAtFence(f *fixture) {
 	f.must(err)
 	f.must(f.Exec(f.ctx(), fmt.Sprintf(
 		"INSERT INTO effect_intents (run_id, effect_key, channel, payload, payload_digest, kind) VALUES (%s, %s, %s, %s, %s, 'mail')",
-		quote(c.RunID), quote(c.EffectKey), quote(c.Channel), f.blob(c.Payload), quote(p.PayloadDigest))))
+		quote(c.RunID), quote(c.EffectKey), quote(c.Channel), quote(string(c.Payload)), quote(p.PayloadDigest))))
 	r := f.fence(1, func(r *ledger.FenceRequest) { r.ApprovalRequired = true })
 	if len(r.Dispatches) != 0 || len(r.Settled) != 1 || r.Settled[0].AbandonedAs != ledger.NeverSent {
 		f.t.Errorf("an intent without its approval gave %d dispatches, settled %+v", len(r.Dispatches), r.Settled)

@@ -359,7 +359,7 @@ func claimByPlainSQL(f *fixture) {
 	f.must(err)
 	f.must(f.Exec(f.ctx(), fmt.Sprintf(
 		"INSERT INTO effect_intents (run_id, effect_key, channel, payload, payload_digest, kind) VALUES (%s, %s, %s, %s, %s, 'mail')",
-		quote(c.RunID), quote(c.EffectKey), quote(c.Channel), f.blob(c.Payload), quote(p.PayloadDigest))))
+		quote(c.RunID), quote(c.EffectKey), quote(c.Channel), quote(string(c.Payload)), quote(p.PayloadDigest))))
 	k := ledger.Key{RunID: c.RunID, EffectKey: c.EffectKey}
 	i := f.is(k, ledger.StateIntent)
 	if i.CreatedAt.IsZero() || i.DueAt.IsZero() || !bytes.Equal(i.Payload, c.Payload) || i.Kind != "mail" {
@@ -377,12 +377,4 @@ func claimByPlainSQL(f *fixture) {
 	r := f.move(k, f.stamp(d[0].Intent))
 	f.move(k, sentAs(r.Intent, uuid.NewString()))
 	f.is(k, ledger.StateCommitted)
-}
-
-// blob is a literal of bytes.
-func (f *fixture) blob(b []byte) string {
-	if f.Dialect == Postgres {
-		return fmt.Sprintf(`'\x%x'::bytea`, b)
-	}
-	return fmt.Sprintf("x'%x'", b)
 }

@@ -36,6 +36,6 @@ type testCase struct {
 
 func topics() []topic {
 	return []topic{
-		claimTopic(), approvalTopic(), fenceTopic(), sendTopic(),
+		claimTopic(), approvalTopic(), fenceTopic(), sendTopic(), commitTopic(), reopenTopic(), lookTopic(), lateTopic(),
 	}
 }
