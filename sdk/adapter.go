@@ -56,19 +56,19 @@ var kindPattern = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 func (a Adapter) Validate() error {
 	var faults []error
 	if !kindPattern.MatchString(a.Sheet.Kind) {
-		faults = append(faults, fmt.Errorf("Sheet.Kind %q: use lower-case letters and digits, starting with a letter", a.Sheet.Kind))
+		faults = append(faults, fmt.Errorf("field Sheet.Kind %q: use lower-case letters and digits, starting with a letter", a.Sheet.Kind))
 	}
 	if a.Sheet.Version == "" {
-		faults = append(faults, errors.New("Sheet.Version is empty: give the adapter's own version"))
+		faults = append(faults, errors.New("field Sheet.Version is empty: give the adapter's own version"))
 	}
 	if a.New == nil {
-		faults = append(faults, errors.New("New is nil: give the function that makes the channel"))
+		faults = append(faults, errors.New("field New is nil: give the function that makes the channel"))
 	}
 	for name, document := range map[string]json.RawMessage{
 		"Sheet.PayloadSchema": a.Sheet.PayloadSchema, "ConfigExample": a.ConfigExample, "ConfigSchema": a.ConfigSchema,
 	} {
 		if len(document) > 0 && !json.Valid(document) {
-			faults = append(faults, fmt.Errorf("%s is not valid JSON", name))
+			faults = append(faults, fmt.Errorf("field %s is not valid JSON", name))
 		}
 	}
 	return errors.Join(faults...)

@@ -171,9 +171,13 @@ func TestCallsInBackoffAreNotSentAndTheAdapterComesBack(t *testing.T) {
 
 func TestContextThatIsIgnoredStillFiresAndIsAmbiguous(t *testing.T) {
 	a, path := launch(t, "ignores its context", nil)
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if got := said(a.Send(ctx, attempt(time.Minute))); got != "ambiguous" {
+	answer := make(chan string, 1)
+	go func() { answer <- said(a.Send(ctx, attempt(time.Minute))) }()
+	await(t, "the send is inside the adapter", func() bool { _, err := os.Stat(path + ".begun"); return err == nil })
+	cancel()
+	if got := <-answer; got != "ambiguous" {
 		t.Errorf("got %s, want ambiguous", got)
 	}
 	await(t, "the effect shows", func() bool { return effects(t, path) == 1 })
@@ -183,7 +187,7 @@ func TestCloseWaitsForASendUnderWay(t *testing.T) {
 	a, path := launch(t, "ignores its context", nil)
 	answer := make(chan string, 1)
 	go func() { answer <- said(a.Send(context.Background(), attempt(time.Minute))) }()
-	time.Sleep(100 * time.Millisecond) // the send is inside the adapter; if not yet, it is refused and the test says so
+	await(t, "the send is inside the adapter", func() bool { _, err := os.Stat(path + ".begun"); return err == nil })
 	if err := a.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}

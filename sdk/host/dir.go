@@ -30,7 +30,7 @@ func baseDir(dir string) (string, error) {
 		return "", fmt.Errorf("find Dir: %w", err)
 	}
 	if len(dir)+longestName > maxSocketPath {
-		return "", fmt.Errorf("Dir %q is too long: a socket in it would have a path of %d bytes and %d is the limit; choose one of at most %d bytes",
+		return "", fmt.Errorf("option Dir %q is too long: a socket in it would have a path of %d bytes and %d is the limit; choose one of at most %d bytes",
 			dir, len(dir)+longestName, maxSocketPath, maxSocketPath-longestName)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -42,7 +42,7 @@ func baseDir(dir string) (string, error) {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
-		return "", fmt.Errorf("Dir %q must be a directory of this user that nobody else can write to", dir)
+		return "", fmt.Errorf("option Dir %q must be a directory of this user that nobody else can write to", dir)
 	}
 	return dir, nil
 }

@@ -150,7 +150,7 @@ func TestAdapterStoppedBeforeBeginRefusesAfterTheNotAfter(t *testing.T) {
 
 func TestStoppedAdapterIsFoundByItsHealthAndReplaced(t *testing.T) {
 	a, _ := launch(t, "stops itself, then begins", func(o *host.Options) {
-		o.HealthInterval, o.HealthTimeout = 50*time.Millisecond, 100*time.Millisecond
+		o.HealthInterval, o.HealthTimeout = 50*time.Millisecond, time.Second
 	})
 	if got := said(a.Send(context.Background(), attempt(time.Minute))); got != "not sent" {
 		t.Errorf("got %s, want not sent: the adapter was killed before Begin", got)

@@ -93,6 +93,9 @@ var behaviours = map[string]behaviour{
 		if err := a.Begin(); err != nil {
 			return channel.Outcome{}, err
 		}
+		if err := os.WriteFile(t.Path+".begun", nil, 0o600); err != nil {
+			return channel.Outcome{}, err
+		}
 		time.Sleep(500 * time.Millisecond) // what it does instead of listening
 		return channel.Delivered(channel.Evidence{ID: "line"}), t.effect(a)
 	}},

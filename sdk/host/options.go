@@ -64,24 +64,24 @@ func (o Options) withDefaults() (Options, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if o.Name == "" {
-		fault("Name is empty: give the adapter a name for logs")
+		fault("option Name is empty: give the adapter a name for logs")
 	}
 	if !filepath.IsAbs(o.Path) {
-		fault("Path %q is not absolute: give the full path of the program", o.Path)
+		fault("option Path %q is not absolute: give the full path of the program", o.Path)
 	}
 	if digest, err := hex.DecodeString(o.SHA256); err != nil || len(digest) != 0 && len(digest) != 32 {
-		fault("SHA256 %q is not the hex form of a SHA-256 digest (64 characters)", o.SHA256)
+		fault("option SHA256 %q is not the hex form of a SHA-256 digest (64 characters)", o.SHA256)
 	}
 	o.SHA256 = strings.ToLower(o.SHA256)
 	if len(o.Config) == 0 {
 		o.Config = json.RawMessage("{}")
 	}
 	if !json.Valid(o.Config) {
-		fault("Config is not valid JSON")
+		fault("option Config is not valid JSON")
 	}
 	for name := range o.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			fault("Env names a variable %q: use a name without =", name)
+			fault("option Env names a variable %q: use a name without =", name)
 		}
 	}
 	for _, d := range []struct {
@@ -97,7 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"QuarantineTime", &o.QuarantineTime, DefaultQuarantineTime},
 	} {
 		if *d.value < 0 {
-			fault("%s is %s: use a positive duration, or 0 for the default", d.name, *d.value)
+			fault("option %s is %s: use a positive duration, or 0 for the default", d.name, *d.value)
 		}
 		if *d.value == 0 {
 			*d.value = d.usual

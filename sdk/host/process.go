@@ -41,15 +41,19 @@ type process struct {
 	// What go-plugin reads instead: the handshake line, and nothing.
 	shownOut, shownErr *io.PipeReader
 	feedOut, feedErr   *io.PipeWriter
-	readers            sync.WaitGroup
-	exited             chan struct{} // the leader was reaped
-	settled            chan struct{} // nothing more can become known
-	groupGone          bool          // read after settled
-	waitErr            error         // read after exited
-	mu                 sync.Mutex
-	pid                int
-	reaped             bool
-	called, started    bool
+
+	readers   sync.WaitGroup
+	exited    chan struct{} // the leader was reaped
+	settled   chan struct{} // nothing more can become known
+	groupGone bool          // read after settled
+	waitErr   error         // read after exited
+
+	mu      sync.Mutex
+	pid     int
+	called  bool // Start was called
+	started bool // there is a process
+	doomed  bool // kill was called
+	reaped  bool
 }
 
 var _ runner.Runner = (*process)(nil)
@@ -132,7 +136,11 @@ func (p *process) spawn() error {
 	}
 	p.mu.Lock()
 	p.pid, p.started = p.command.Process.Pid, true
+	doomed := p.doomed
 	p.mu.Unlock()
+	if doomed { // it was to be killed before it was there
+		p.kill()
+	}
 	p.readers.Go(func() { p.begins.read(p.begin) })
 	p.readers.Go(func() { p.filter.run(p.stdout, p.feedOut, p.output) })
 	p.readers.Go(func() { readLines(p.stderr, p.output.stderr) })
@@ -200,10 +208,11 @@ func awaitGroupEnd(pgid int, limit time.Duration) bool {
 }
 
 // kill kills the whole group. It does nothing once the leader was reaped: its number may belong to another by then,
-// and the group was killed already.
+// and the group was killed already. A process that has not been started yet is killed when it is.
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.doomed = true
 	if p.started && !p.reaped {
 		_ = unix.Kill(-p.pid, unix.SIGKILL)
 	}
