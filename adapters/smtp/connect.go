@@ -25,7 +25,6 @@ type session struct {
 	raw    net.Conn // the TCP connection, below TLS and gate
 	gate   *gate
 	client *gosmtp.Client
-	server string // what the server calls itself in its greeting
 }
 
 // connect opens a session, up to and with authentication. The phase says where it failed.

@@ -118,8 +118,26 @@ func textPart(text, subtype string) part {
 func attachmentPart(a Attachment) part {
 	return part{
 		kind: a.ContentType, encoding: "base64", body: a.Content,
-		disposition: mime.FormatMediaType("attachment", map[string]string{"filename": a.Name}),
+		disposition: "attachment; " + fileName(a.Name),
 	}
+}
+
+// fileName is the parameter with the name of a file: quoted if it is plain, else after RFC 2231, which loses nothing.
+// A long field is folded at a space, and some readers drop the second of two.
+func fileName(name string) string {
+	if isASCII(name) && !strings.ContainsAny(name, `"\`) && !strings.Contains(name, "  ") && strings.TrimSpace(name) == name {
+		return `filename="` + name + `"`
+	}
+	var b strings.Builder
+	b.WriteString("filename*=utf-8''")
+	for _, c := range []byte(name) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_' {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
 }
 
 func (p part) addTo(h *message.Header) {

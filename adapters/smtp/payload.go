@@ -17,10 +17,11 @@ import (
 //go:embed payload.schema.json
 var schema []byte
 
-// Limits of a payload. The first keeps payload and message together below the limit of one call; the others keep
-// header lines below 998 octets.
+// Limits of a payload and of the message that it becomes, in bytes. The first two keep payload and message together
+// below the 32 MiB of one call between engine and adapter; the others keep header lines below 998 octets.
 const (
 	maxPayload     = 14 << 20
+	maxMessage     = 17 << 20
 	maxSubject     = 900
 	maxHeaderValue = 900
 	maxFileName    = 200

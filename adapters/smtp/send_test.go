@@ -62,10 +62,10 @@ func class(outcome channel.Outcome, err error) string {
 
 // large makes the message larger than what the kernel's buffers hold.
 func large(a channel.Attempt) channel.Attempt {
-	line := strings.Repeat("x", 70) + "\r\n"
+	line := strings.Repeat("x", 900) + "\r\n"
 	data := append([]byte(nil), a.Tokens[0].Data...)
 	a.Tokens = []channel.Token{a.Tokens[0]}
-	a.Tokens[0].Data = append(data, strings.Repeat(line, (12<<20)/len(line))...)
+	a.Tokens[0].Data = append(data, strings.Repeat(line, (5<<20)/len(line))...)
 	return a
 }
 
