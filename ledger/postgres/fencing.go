@@ -77,7 +77,7 @@ func (b *batch) run(ctx context.Context) error {
 	}
 	b.w.l = b.l
 	for n, row := range b.rows {
-		if err := b.take(row, b.beside[n]); err != nil {
+		if err := b.take(ctx, row, b.beside[n]); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (b *batch) look(ctx context.Context) error {
 }
 
 // take decides one row.
-func (b *batch) take(row *intentRow, beside around) error {
+func (b *batch) take(ctx context.Context, row *intentRow, beside around) error {
 	i := row.intent
 	b.out.Now = beside.now
 	lane, have := b.lanes[i.Lane]
@@ -222,7 +222,7 @@ func (b *batch) take(row *intentRow, beside around) error {
 	if known && channelRow.ApprovalRequired {
 		m.ApprovalRequired = true
 	}
-	change, err := ledger.Apply(held.snap, m)
+	change, err := b.s.decide(ctx, &b.w, held, m)
 	if err != nil {
 		if b.request.Only != nil {
 			if errors.Is(err, ledger.ErrFenceLost) {

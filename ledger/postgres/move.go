@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,14 +42,11 @@ func (l *Ledger) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger.
 		if err := w.add(row, change); err != nil {
 			return err
 		}
-		if err := s.write(ctx, w); err != nil {
-			if sqlState(err) == stateUnique && constraintOf(err) == "evidence_ids_pkey" && clash == "" {
-				clash = change.EvidenceID
-				return errEvidenceClash
-			}
-			return err
+		err = s.write(ctx, w)
+		if errors.Is(err, errEvidenceClash) {
+			clash = change.EvidenceID // it is looked for under the lock, and only if it is wanted
 		}
-		return nil
+		return err
 	})
 	return result, err
 }
@@ -67,6 +65,25 @@ func (s *session) write(ctx context.Context, w *writer) error {
 func (s *session) evidenceTaken(ctx context.Context, channelName, id string) (taken bool, err error) {
 	s.queue(s.l.sql.evidenceOwner, channelName, id).QueryRow(func(row pgx.Row) error { return row.Scan(&taken) })
 	return taken, s.flush(ctx)
+}
+
+// decide asks Apply, and asks again where the evidence that it wants is taken, in the ledger or by another row of the same batch.
+func (s *session) decide(ctx context.Context, w *writer, row locked, m ledger.Move) (ledger.Change, error) {
+	change, err := ledger.Apply(row.snap, m)
+	if err != nil || change.EvidenceID == "" {
+		return change, err
+	}
+	taken := w.wants(row.snap.Intent.Channel, change.EvidenceID)
+	if !taken {
+		if taken, err = s.evidenceTaken(ctx, row.snap.Intent.Channel, change.EvidenceID); err != nil {
+			return change, err
+		}
+	}
+	if taken {
+		row.snap.EvidenceTaken = true
+		return ledger.Apply(row.snap, m)
+	}
+	return change, nil
 }
 
 // DueLooks returns dispatched intents whose next look is due. [ledger.Ledger].

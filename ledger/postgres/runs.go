@@ -292,7 +292,7 @@ func (l *Ledger) CancelRun(ctx context.Context, id, by, reason string) error {
 		w := &writer{l: l}
 		for n, row := range live {
 			held := l.snapshot(row.intent.Key, row, beside[n])
-			change, err := ledger.Apply(held.snap, ledger.RequestCancel{By: by, Reason: reason})
+			change, err := s.decide(ctx, w, held, ledger.RequestCancel{By: by, Reason: reason})
 			if errors.Is(err, ledger.ErrTerminal) {
 				continue
 			}

@@ -145,6 +145,9 @@ func (s *session) commit(ctx context.Context) error {
 	})
 	s.committing = true
 	if err := s.flush(ctx); err != nil {
+		if sqlState(err) == stateUnique && constraintOf(err) == "evidence_ids_pkey" {
+			return fmt.Errorf("%w: %w", errEvidenceClash, err)
+		}
 		return err
 	}
 	s.done = true

@@ -119,6 +119,16 @@ func (w *writer) add(row locked, c ledger.Change) error {
 	return nil
 }
 
+// wants reports whether a row of the batch takes the evidence id.
+func (w *writer) wants(channelName, id string) bool {
+	for _, have := range w.ids {
+		if have[0] == channelName && have[1] == id {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *writer) step(level int, step ledger.Step) {
 	if !step.From.State.Terminal() && step.To.State.Terminal() {
 		if step.To.State == ledger.StateCommitted {

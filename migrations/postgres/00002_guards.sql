@@ -89,10 +89,10 @@ BEGIN
     ELSIF NEW.late_ref IS NOT NULL THEN
         why := 'late_ref is for intents that have ended';
     ELSIF OLD.state = 'dispatched' THEN
-        IF NEW.state = 'dispatched' THEN
-            IF NEW.proof <> '' THEN
-                why := 'a proof goes with a reopen or an end';
-            END IF;
+        IF NEW.proof NOT IN ('', 'no_stamp', 'not_sent', 'absent_for_good', 'replay_safe', 'resend', 'person') THEN
+            why := NEW.proof || ' is no proof';
+        ELSIF NEW.state = 'dispatched' THEN
+            NULL; -- what becomes of stamp and doubt is looked at by a trigger of its own
         ELSIF NEW.state = 'intent' THEN
             IF NEW.fence_epoch = OLD.fence_epoch THEN
                 why := 'a reopen takes a new fence number';
@@ -102,8 +102,6 @@ BEGIN
                 why := 'a reopen names its proof';
             ELSIF OLD.send_started_at IS NOT NULL AND NEW.proof = 'no_stamp' THEN
                 why := 'there is a stamp';
-            ELSIF NEW.proof NOT IN ('no_stamp', 'not_sent', 'absent_for_good', 'replay_safe', 'resend', 'person') THEN
-                why := NEW.proof || ' is no proof';
             ELSIF NEW.proof IN ('replay_safe', 'resend') AND OLD.send_started_at IS NOT NULL AND NOT NEW.may_have_taken_effect THEN
                 why := 'this proof keeps the doubt';
             ELSIF OLD.may_have_taken_effect AND NOT NEW.may_have_taken_effect AND NEW.proof NOT IN ('absent_for_good', 'person') THEN
@@ -136,7 +134,8 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER effect_intents_move BEFORE UPDATE ON effect_intents FOR EACH ROW EXECUTE FUNCTION effect_intents_move();
 
--- Within a state, stamp and doubt go only when late evidence says that the attempt was not sent.
+-- Within a state, doubt goes only when late evidence says that the attempt was not sent; the stamp also by the typed not sent of its own
+-- attempt.
 -- +goose StatementBegin
 CREATE FUNCTION effect_intents_doubt() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -150,7 +149,7 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER effect_intents_doubt BEFORE UPDATE ON effect_intents FOR EACH ROW
     WHEN (NEW.state = OLD.state AND NEW.state IN ('intent', 'dispatched')
-          AND (OLD.send_started_at IS NOT NULL AND NEW.send_started_at IS NULL
+          AND (OLD.send_started_at IS NOT NULL AND NEW.send_started_at IS NULL AND NEW.proof <> 'not_sent'
                OR NOT (OLD.doubtful_attempts <@ NEW.doubtful_attempts)))
     EXECUTE FUNCTION effect_intents_doubt();
 
