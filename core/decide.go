@@ -117,9 +117,10 @@ func (l look) nothing(f channel.Finding) step {
 	i := l.row
 	settle := max(i.Sheet.SettleTime.D(), time.Second)
 	due := l.now.After(i.AbsenceCountsFrom(l.clockAllowance))
-	again := f.Kind == channel.FindingUnknown && i.Unknowns >= 1 && l.now.Sub(i.AbsenceCountsFrom(l.clockAllowance)) >= settle ||
+	settled := i.LastPossibleSend.Add(i.Sheet.SettleTime.D())
+	again := f.Kind == channel.FindingUnknown && i.Unknowns >= 1 && l.now.Sub(settled) >= settle ||
 		f.Kind == channel.FindingAbsentNow && f.Control && !i.AbsentSince.IsZero() && l.now.Sub(i.AbsentSince) >= settle &&
-			i.AbsentSince.After(i.AbsenceCountsFrom(l.clockAllowance))
+			!i.AbsentSince.Before(settled)
 	if due && again && !i.Accepted() {
 		return l.unresolved("asked twice, a settle time apart: " + f.Kind.String() + ": " + f.Reason)
 	}

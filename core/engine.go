@@ -28,6 +28,9 @@ type Engine struct {
 	running sync.Mutex
 }
 
+// Readiness is an optional method of a channel: while it returns an error nothing is dispatched to the channel.
+type Readiness interface{ Ready() error }
+
 // outlet is one channel as the engine drives it.
 type outlet struct {
 	name    string

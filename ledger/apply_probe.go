@@ -78,7 +78,8 @@ func (m Probed) apply(s *Snapshot, c *Change) error {
 	case channel.FindingAbsentNow:
 		outcome = LogAbsentNow
 		to.Unknowns = 0
-		if to.AbsentSince.IsZero() {
+		// An absence that was seen before the last message had settled is not the first of two.
+		if settled := i.LastPossibleSend.Add(i.Sheet.SettleTime.D()); to.AbsentSince.IsZero() || to.AbsentSince.Before(settled) {
 			to.AbsentSince = m.ProbeBegan
 		}
 	default:

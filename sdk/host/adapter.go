@@ -69,6 +69,16 @@ func (a *Adapter) Err() error {
 	return a.supervisor.lastErr
 }
 
+// Ready returns nil when the adapter takes calls, and why not otherwise.
+func (a *Adapter) Ready() error {
+	_, release, err := a.supervisor.admit()
+	if err != nil {
+		return err
+	}
+	release()
+	return nil
+}
+
 // Health asks the adapter how it is. The error says what is wrong, or is a [*NotReadyError].
 func (a *Adapter) Health(ctx context.Context) error {
 	l, release, err := a.supervisor.admit()

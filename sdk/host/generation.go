@@ -154,7 +154,16 @@ func (g *generation) introduce(ctx context.Context, o Options, reached func(Stat
 	}
 	g.description = description
 	reached(Configuring)
-	return g.conn.Configure(ctx, o.Name, o.Config)
+	configured, err := g.conn.Configure(ctx, o.Name, o.Config)
+	if err != nil || configured == nil {
+		return err
+	}
+	sheet := configured.Normal()
+	if err := notMore(g.description.Sheet, sheet); err != nil {
+		return fmt.Errorf("the adapter claims more with its configuration than without: %w", err)
+	}
+	g.description.Sheet = sheet
+	return nil
 }
 
 // environment is what the adapter sees, besides what go-plugin adds for the handshake.

@@ -316,3 +316,9 @@ func notWeaker(first, now channel.Sheet) error {
 		"probe_horizon", first.ProbeHorizon, now.ProbeHorizon)
 	return errors.Join(faults...)
 }
+
+// notMore refuses a configured sheet that claims more than the described one. The times are the configuration's to say.
+func notMore(described, configured channel.Sheet) error {
+	described.SettleTime, described.ProbeHorizon, described.TokenLife = configured.SettleTime, configured.ProbeHorizon, configured.TokenLife
+	return notWeaker(configured, described)
+}

@@ -75,7 +75,8 @@ func Try(t testing.TB, adapter sdk.Adapter, config any) (*Host, error) {
 	if _, err := h.conn.Describe(ctx); err != nil {
 		t.Fatalf("describe the adapter: %v", err)
 	}
-	return h, h.conn.Configure(ctx, t.Name(), document)
+	_, err = h.conn.Configure(ctx, t.Name(), document)
+	return h, err
 }
 
 // serve connects a server in memory and ends everything with the test.

@@ -95,8 +95,9 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 	}, nil
 }
 
-// Configure hands over the configuration. No error it returns holds any of it.
-func (c *Conn) Configure(ctx context.Context, name string, config json.RawMessage) error {
+// Configure hands over the configuration and returns the sheet that holds with it; nil: the described one. No error it
+// returns holds any of the configuration.
+func (c *Conn) Configure(ctx context.Context, name string, config json.RawMessage) (*channel.Sheet, error) {
 	ctx, cancel, call := c.call(ctx)
 	defer cancel()
 	reply, err := c.life.Configure(ctx, &adapterv1.ConfigureRequest{Call: call, Config: config, Name: name})
@@ -104,12 +105,16 @@ func (c *Conn) Configure(ctx context.Context, name string, config json.RawMessag
 		err = answers(reply, call)
 	}
 	if err != nil {
-		return fmt.Errorf("configure: %w", err)
+		return nil, fmt.Errorf("configure: %w", err)
 	}
 	if f := reply.GetFailure(); f != nil {
-		return fmt.Errorf("configure: %s", c.options.Redact(wire.Text(f.GetMessage())))
+		return nil, fmt.Errorf("configure: %s", c.options.Redact(wire.Text(f.GetMessage())))
 	}
-	return nil
+	if m := reply.GetSheet(); m != nil {
+		sheet := wire.ToSheet(m)
+		return &sheet, nil
+	}
+	return nil, nil
 }
 
 // Health asks the process whether it answers. alive is false if it did not; err is then why. An adapter that answers

@@ -64,7 +64,7 @@ func configured(t *testing.T, g *ground, begin bool, ch channel.Channel) *Server
 		Sheet: channel.Sheet{Kind: "toy", Begin: begin}, SDKVersion: "test", Logger: slog.New(slog.DiscardHandler), Ground: g.Ground(),
 		New: func(context.Context, json.RawMessage) (channel.Channel, error) { return ch, nil },
 	})
-	if err := s.configure(nil); err != nil {
+	if _, err := s.configure(nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })

@@ -28,32 +28,37 @@ func (l life) Describe(_ context.Context, r *adapterv1.DescribeRequest) (*adapte
 
 func (l life) Configure(_ context.Context, r *adapterv1.ConfigureRequest) (*adapterv1.ConfigureReply, error) {
 	reply := &adapterv1.ConfigureReply{CallId: r.GetCall().GetId()}
-	if err := l.server.configure(r.GetConfig()); err != nil {
+	ch, err := l.server.configure(r.GetConfig())
+	if err != nil {
 		reply.Failure = wire.FromError(err)
+		return reply, nil
+	}
+	if s, ok := ch.(interface{ Sheet() channel.Sheet }); ok {
+		reply.Sheet = wire.FromSheet(s.Sheet())
 	}
 	return reply, nil
 }
 
-func (s *Server) configure(config []byte) error {
+func (s *Server) configure(config []byte) (channel.Channel, error) {
 	s.mu.Lock()
 	if s.started {
 		s.mu.Unlock()
-		return fmt.Errorf("configure was called twice: a new configuration needs a new process")
+		return nil, fmt.Errorf("configure was called twice: a new configuration needs a new process")
 	}
 	s.started = true
 	s.mu.Unlock()
 
 	ch, err := guard(s.ctx, "New", func() (channel.Channel, error) { return s.config.New(s.ctx, config) })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if ch == nil {
-		return fmt.Errorf("the adapter's New returned neither a channel nor an error")
+		return nil, fmt.Errorf("the adapter's New returned neither a channel nor an error")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.channel = ch
-	return nil
+	return ch, nil
 }
 
 func (l life) Health(ctx context.Context, r *adapterv1.HealthRequest) (*adapterv1.HealthReply, error) {

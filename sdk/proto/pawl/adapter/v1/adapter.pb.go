@@ -829,9 +829,12 @@ func (x *ConfigureRequest) GetName() string {
 }
 
 type ConfigureReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // absent: configured
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	CallId  string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	Failure *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // absent: configured
+	// sheet is what the adapter claims with this configuration (a mail channel without a mailbox to look into has no
+	// probe). It may claim less than Describe's, not more; its times are the configuration's. Absent: as described.
+	Sheet         *Sheet `protobuf:"bytes,3,opt,name=sheet,proto3" json:"sheet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +879,13 @@ func (x *ConfigureReply) GetCallId() string {
 func (x *ConfigureReply) GetFailure() *Failure {
 	if x != nil {
 		return x.Failure
+	}
+	return nil
+}
+
+func (x *ConfigureReply) GetSheet() *Sheet {
+	if x != nil {
+		return x.Sheet
 	}
 	return nil
 }
@@ -2120,10 +2130,11 @@ const file_pawl_adapter_v1_adapter_proto_rawDesc = "" +
 	"\x10ConfigureRequest\x12)\n" +
 	"\x04call\x18\x01 \x01(\v2\x15.pawl.adapter.v1.CallR\x04call\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"]\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\x8b\x01\n" +
 	"\x0eConfigureReply\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x122\n" +
-	"\afailure\x18\x02 \x01(\v2\x18.pawl.adapter.v1.FailureR\afailure\":\n" +
+	"\afailure\x18\x02 \x01(\v2\x18.pawl.adapter.v1.FailureR\afailure\x12,\n" +
+	"\x05sheet\x18\x03 \x01(\v2\x16.pawl.adapter.v1.SheetR\x05sheet\":\n" +
 	"\rHealthRequest\x12)\n" +
 	"\x04call\x18\x01 \x01(\v2\x15.pawl.adapter.v1.CallR\x04call\"P\n" +
 	"\vHealthReply\x12\x17\n" +
@@ -2316,49 +2327,50 @@ var file_pawl_adapter_v1_adapter_proto_depIdxs = []int32{
 	2,  // 4: pawl.adapter.v1.Sheet.probe:type_name -> pawl.adapter.v1.Strength
 	7,  // 5: pawl.adapter.v1.ConfigureRequest.call:type_name -> pawl.adapter.v1.Call
 	27, // 6: pawl.adapter.v1.ConfigureReply.failure:type_name -> pawl.adapter.v1.Failure
-	7,  // 7: pawl.adapter.v1.HealthRequest.call:type_name -> pawl.adapter.v1.Call
-	7,  // 8: pawl.adapter.v1.DrainRequest.call:type_name -> pawl.adapter.v1.Call
-	7,  // 9: pawl.adapter.v1.IdempotencyTokenRequest.call:type_name -> pawl.adapter.v1.Call
-	17, // 10: pawl.adapter.v1.IdempotencyTokenRequest.intent:type_name -> pawl.adapter.v1.Intent
-	18, // 11: pawl.adapter.v1.IdempotencyTokenRequest.earlier:type_name -> pawl.adapter.v1.Token
-	18, // 12: pawl.adapter.v1.IdempotencyTokenReply.token:type_name -> pawl.adapter.v1.Token
-	27, // 13: pawl.adapter.v1.IdempotencyTokenReply.failure:type_name -> pawl.adapter.v1.Failure
-	7,  // 14: pawl.adapter.v1.SendRequest.call:type_name -> pawl.adapter.v1.Call
-	17, // 15: pawl.adapter.v1.SendRequest.intent:type_name -> pawl.adapter.v1.Intent
-	18, // 16: pawl.adapter.v1.SendRequest.tokens:type_name -> pawl.adapter.v1.Token
-	19, // 17: pawl.adapter.v1.SendRequest.accepted:type_name -> pawl.adapter.v1.Evidence
-	26, // 18: pawl.adapter.v1.SendReply.outcome:type_name -> pawl.adapter.v1.Outcome
-	27, // 19: pawl.adapter.v1.SendReply.failure:type_name -> pawl.adapter.v1.Failure
-	7,  // 20: pawl.adapter.v1.ProbeRequest.call:type_name -> pawl.adapter.v1.Call
-	17, // 21: pawl.adapter.v1.ProbeRequest.intent:type_name -> pawl.adapter.v1.Intent
-	18, // 22: pawl.adapter.v1.ProbeRequest.tokens:type_name -> pawl.adapter.v1.Token
-	19, // 23: pawl.adapter.v1.ProbeRequest.accepted:type_name -> pawl.adapter.v1.Evidence
-	28, // 24: pawl.adapter.v1.ProbeReply.finding:type_name -> pawl.adapter.v1.Finding
-	3,  // 25: pawl.adapter.v1.Outcome.kind:type_name -> pawl.adapter.v1.OutcomeKind
-	19, // 26: pawl.adapter.v1.Outcome.evidence:type_name -> pawl.adapter.v1.Evidence
-	4,  // 27: pawl.adapter.v1.Failure.kind:type_name -> pawl.adapter.v1.FailureKind
-	5,  // 28: pawl.adapter.v1.Finding.kind:type_name -> pawl.adapter.v1.FindingKind
-	6,  // 29: pawl.adapter.v1.Finding.match:type_name -> pawl.adapter.v1.Match
-	19, // 30: pawl.adapter.v1.Finding.evidence:type_name -> pawl.adapter.v1.Evidence
-	8,  // 31: pawl.adapter.v1.Adapter.Describe:input_type -> pawl.adapter.v1.DescribeRequest
-	11, // 32: pawl.adapter.v1.Adapter.Configure:input_type -> pawl.adapter.v1.ConfigureRequest
-	13, // 33: pawl.adapter.v1.Adapter.Health:input_type -> pawl.adapter.v1.HealthRequest
-	15, // 34: pawl.adapter.v1.Adapter.Drain:input_type -> pawl.adapter.v1.DrainRequest
-	20, // 35: pawl.adapter.v1.Channel.IdempotencyToken:input_type -> pawl.adapter.v1.IdempotencyTokenRequest
-	22, // 36: pawl.adapter.v1.Channel.Send:input_type -> pawl.adapter.v1.SendRequest
-	24, // 37: pawl.adapter.v1.Channel.Probe:input_type -> pawl.adapter.v1.ProbeRequest
-	9,  // 38: pawl.adapter.v1.Adapter.Describe:output_type -> pawl.adapter.v1.DescribeReply
-	12, // 39: pawl.adapter.v1.Adapter.Configure:output_type -> pawl.adapter.v1.ConfigureReply
-	14, // 40: pawl.adapter.v1.Adapter.Health:output_type -> pawl.adapter.v1.HealthReply
-	16, // 41: pawl.adapter.v1.Adapter.Drain:output_type -> pawl.adapter.v1.DrainReply
-	21, // 42: pawl.adapter.v1.Channel.IdempotencyToken:output_type -> pawl.adapter.v1.IdempotencyTokenReply
-	23, // 43: pawl.adapter.v1.Channel.Send:output_type -> pawl.adapter.v1.SendReply
-	25, // 44: pawl.adapter.v1.Channel.Probe:output_type -> pawl.adapter.v1.ProbeReply
-	38, // [38:45] is the sub-list for method output_type
-	31, // [31:38] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	10, // 7: pawl.adapter.v1.ConfigureReply.sheet:type_name -> pawl.adapter.v1.Sheet
+	7,  // 8: pawl.adapter.v1.HealthRequest.call:type_name -> pawl.adapter.v1.Call
+	7,  // 9: pawl.adapter.v1.DrainRequest.call:type_name -> pawl.adapter.v1.Call
+	7,  // 10: pawl.adapter.v1.IdempotencyTokenRequest.call:type_name -> pawl.adapter.v1.Call
+	17, // 11: pawl.adapter.v1.IdempotencyTokenRequest.intent:type_name -> pawl.adapter.v1.Intent
+	18, // 12: pawl.adapter.v1.IdempotencyTokenRequest.earlier:type_name -> pawl.adapter.v1.Token
+	18, // 13: pawl.adapter.v1.IdempotencyTokenReply.token:type_name -> pawl.adapter.v1.Token
+	27, // 14: pawl.adapter.v1.IdempotencyTokenReply.failure:type_name -> pawl.adapter.v1.Failure
+	7,  // 15: pawl.adapter.v1.SendRequest.call:type_name -> pawl.adapter.v1.Call
+	17, // 16: pawl.adapter.v1.SendRequest.intent:type_name -> pawl.adapter.v1.Intent
+	18, // 17: pawl.adapter.v1.SendRequest.tokens:type_name -> pawl.adapter.v1.Token
+	19, // 18: pawl.adapter.v1.SendRequest.accepted:type_name -> pawl.adapter.v1.Evidence
+	26, // 19: pawl.adapter.v1.SendReply.outcome:type_name -> pawl.adapter.v1.Outcome
+	27, // 20: pawl.adapter.v1.SendReply.failure:type_name -> pawl.adapter.v1.Failure
+	7,  // 21: pawl.adapter.v1.ProbeRequest.call:type_name -> pawl.adapter.v1.Call
+	17, // 22: pawl.adapter.v1.ProbeRequest.intent:type_name -> pawl.adapter.v1.Intent
+	18, // 23: pawl.adapter.v1.ProbeRequest.tokens:type_name -> pawl.adapter.v1.Token
+	19, // 24: pawl.adapter.v1.ProbeRequest.accepted:type_name -> pawl.adapter.v1.Evidence
+	28, // 25: pawl.adapter.v1.ProbeReply.finding:type_name -> pawl.adapter.v1.Finding
+	3,  // 26: pawl.adapter.v1.Outcome.kind:type_name -> pawl.adapter.v1.OutcomeKind
+	19, // 27: pawl.adapter.v1.Outcome.evidence:type_name -> pawl.adapter.v1.Evidence
+	4,  // 28: pawl.adapter.v1.Failure.kind:type_name -> pawl.adapter.v1.FailureKind
+	5,  // 29: pawl.adapter.v1.Finding.kind:type_name -> pawl.adapter.v1.FindingKind
+	6,  // 30: pawl.adapter.v1.Finding.match:type_name -> pawl.adapter.v1.Match
+	19, // 31: pawl.adapter.v1.Finding.evidence:type_name -> pawl.adapter.v1.Evidence
+	8,  // 32: pawl.adapter.v1.Adapter.Describe:input_type -> pawl.adapter.v1.DescribeRequest
+	11, // 33: pawl.adapter.v1.Adapter.Configure:input_type -> pawl.adapter.v1.ConfigureRequest
+	13, // 34: pawl.adapter.v1.Adapter.Health:input_type -> pawl.adapter.v1.HealthRequest
+	15, // 35: pawl.adapter.v1.Adapter.Drain:input_type -> pawl.adapter.v1.DrainRequest
+	20, // 36: pawl.adapter.v1.Channel.IdempotencyToken:input_type -> pawl.adapter.v1.IdempotencyTokenRequest
+	22, // 37: pawl.adapter.v1.Channel.Send:input_type -> pawl.adapter.v1.SendRequest
+	24, // 38: pawl.adapter.v1.Channel.Probe:input_type -> pawl.adapter.v1.ProbeRequest
+	9,  // 39: pawl.adapter.v1.Adapter.Describe:output_type -> pawl.adapter.v1.DescribeReply
+	12, // 40: pawl.adapter.v1.Adapter.Configure:output_type -> pawl.adapter.v1.ConfigureReply
+	14, // 41: pawl.adapter.v1.Adapter.Health:output_type -> pawl.adapter.v1.HealthReply
+	16, // 42: pawl.adapter.v1.Adapter.Drain:output_type -> pawl.adapter.v1.DrainReply
+	21, // 43: pawl.adapter.v1.Channel.IdempotencyToken:output_type -> pawl.adapter.v1.IdempotencyTokenReply
+	23, // 44: pawl.adapter.v1.Channel.Send:output_type -> pawl.adapter.v1.SendReply
+	25, // 45: pawl.adapter.v1.Channel.Probe:output_type -> pawl.adapter.v1.ProbeReply
+	39, // [39:46] is the sub-list for method output_type
+	32, // [32:39] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_pawl_adapter_v1_adapter_proto_init() }
