@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -61,4 +62,19 @@ func (c *FakeClock) Reboot(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.id, c.begun, c.boot = id, time.Now(), 0
+}
+
+// Waiting is how many jobs wait for the writer.
+func (l *Ledger) Waiting() int {
+	l.writer.mu.Lock()
+	defer l.writer.mu.Unlock()
+	return len(l.writer.waiting)
+}
+
+// Synchronous reads how the writer flushes.
+func (l *Ledger) Synchronous(ctx context.Context) (level int, err error) {
+	err = l.writer.do(ctx, func(ctx context.Context, s *session) error {
+		return s.row(ctx, "PRAGMA synchronous", nil, &level)
+	})
+	return level, err
 }

@@ -16,6 +16,14 @@ const (
 	unreadable = time.Minute
 )
 
+const (
+	selectDue = `SELECT run_id, effect_key FROM dispatch_queue WHERE channel = ? AND phase = ? AND turn_waiting = 0 AND due_at <= ?
+		ORDER BY due_at, seq LIMIT ?`
+	selectNextDue  = "SELECT min(due_at) FROM dispatch_queue WHERE channel = ? AND phase = 'send' AND turn_waiting = 0"
+	selectDueLooks = `SELECT run_id, effect_key FROM dispatch_queue WHERE channel IN (SELECT value FROM json_each(?)) AND phase = 'look'
+		AND turn_waiting = 0 AND due_at <= ? ORDER BY due_at, seq LIMIT ?`
+)
+
 // Fence implements [ledger.Moves].
 func (l *Ledger) Fence(ctx context.Context, r ledger.FenceRequest) (out ledger.FenceResult, err error) {
 	switch {
@@ -122,7 +130,7 @@ func (s *session) fenceDue(ctx context.Context, r ledger.FenceRequest) (ledger.F
 		}
 	}
 	var next *string
-	err = s.row(ctx, "SELECT min(due_at) FROM dispatch_queue WHERE channel = ? AND phase = 'send' AND turn_waiting = 0", []any{r.Channel}, &next)
+	err = s.row(ctx, selectNextDue, []any{r.Channel}, &next)
 	if err != nil {
 		return out, fmt.Errorf("read what is due next: %w", err)
 	}
@@ -138,8 +146,7 @@ func (s *session) fenceDue(ctx context.Context, r ledger.FenceRequest) (ledger.F
 
 // due reads keys from the queue, the longest due first.
 func (s *session) due(ctx context.Context, channel string, phase ledger.Phase, now time.Time, limit int) (keys []ledger.Key, err error) {
-	err = s.each(ctx, `SELECT run_id, effect_key FROM dispatch_queue WHERE channel = ? AND phase = ? AND turn_waiting = 0 AND due_at <= ?
-		ORDER BY due_at, seq LIMIT ?`, []any{channel, string(phase), timeText(now), limit}, func(scan func(...any) error) error {
+	err = s.each(ctx, selectDue, []any{channel, string(phase), timeText(now), limit}, func(scan func(...any) error) error {
 		var k ledger.Key
 		err := scan(&k.RunID, &k.EffectKey)
 		keys = append(keys, k)
@@ -220,8 +227,7 @@ func (l *Ledger) DueLooks(ctx context.Context, channels []string, limit int) (ke
 	}
 	err = l.readers.read(ctx, func(ctx context.Context, s *session) error {
 		keys = nil
-		return s.each(ctx, `SELECT run_id, effect_key FROM dispatch_queue WHERE channel IN (SELECT value FROM json_each(?)) AND phase = 'look'
-			AND turn_waiting = 0 AND due_at <= ? ORDER BY due_at, seq LIMIT ?`, []any{names, timeText(now), limit}, func(scan func(...any) error) error {
+		return s.each(ctx, selectDueLooks, []any{names, timeText(now), limit}, func(scan func(...any) error) error {
 			var k ledger.Key
 			err := scan(&k.RunID, &k.EffectKey)
 			keys = append(keys, k)

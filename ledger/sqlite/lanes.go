@@ -8,6 +8,13 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
+const (
+	selectNextInLane = `SELECT lane_position FROM effect_intents WHERE lane = ? AND lane_position >= ?
+		AND state IN ('intent', 'dispatched') AND lane_turn_ended = 0 ORDER BY lane_position LIMIT 1`
+	letNextInLaneGo = `UPDATE dispatch_queue SET turn_waiting = 0 WHERE turn_waiting = 1 AND (run_id, effect_key) =
+		(SELECT run_id, effect_key FROM effect_intents WHERE lane = ? AND lane_position = ?)`
+)
+
 // errNotItsTurn says that another intent of the lane is before this one.
 var errNotItsTurn = errors.New("another intent of the lane is before it")
 
@@ -48,8 +55,7 @@ func (s *session) endTurn(ctx context.Context, i ledger.Intent) error {
 // advance looks for the first position from turn on whose turn has not ended, and lets it go.
 func (s *session) advance(ctx context.Context, lane string, turn int64) error {
 	next := int64(0)
-	found, err := s.find(ctx, `SELECT lane_position FROM effect_intents WHERE lane = ? AND lane_position >= ?
-		AND state IN ('intent', 'dispatched') AND lane_turn_ended = 0 ORDER BY lane_position LIMIT 1`, []any{lane, turn}, &next)
+	found, err := s.find(ctx, selectNextInLane, []any{lane, turn}, &next)
 	if err != nil {
 		return fmt.Errorf("find the next of lane %q: %w", lane, err)
 	}
@@ -64,8 +70,7 @@ func (s *session) advance(ctx context.Context, lane string, turn int64) error {
 	if !found {
 		return nil
 	}
-	if _, err := s.exec(ctx, `UPDATE dispatch_queue SET turn_waiting = 0 WHERE turn_waiting = 1 AND (run_id, effect_key) =
-		(SELECT run_id, effect_key FROM effect_intents WHERE lane = ? AND lane_position = ?)`, lane, next); err != nil {
+	if _, err := s.exec(ctx, letNextInLaneGo, lane, next); err != nil {
 		return fmt.Errorf("let the next of lane %q go: %w", lane, err)
 	}
 	return nil

@@ -44,7 +44,7 @@ func (s *session) writeReceipt(ctx context.Context, e receipt.Effect) error {
 		return s.oweReceipt(ctx, e, err)
 	}
 	_, err = s.exec(ctx, `INSERT INTO receipts (id, run_id, effect_key, outcome, issue, issued_at, digest, envelope)
-		SELECT ?, ?, ?, ?, coalesce(max(issue), 0) + 1, ?, ?, ? FROM receipts`,
+		VALUES (?, ?, ?, ?, `+nextIssue+`, ?, ?, ?)`,
 		r.ID, e.RunID, e.EffectKey, string(e.Outcome), timeText(r.IssuedAt), r.Digest, r.Envelope)
 	return err
 }
@@ -63,6 +63,9 @@ func (s *session) oweReceipt(ctx context.Context, e receipt.Effect, cause error)
 		id, e.RunID, e.EffectKey, string(e.Outcome), bounded(cause.Error()), string(raw))
 	return err
 }
+
+// nextIssue names the condition of the index on issue, which is used only then.
+const nextIssue = "coalesce((SELECT max(issue) FROM receipts WHERE issue IS NOT NULL), 0) + 1"
 
 const receiptColumns = "id, run_id, effect_key, outcome, issued_at, digest, envelope, owed, reason"
 
@@ -169,7 +172,7 @@ func (s *session) payReceipt(ctx context.Context, seq int64) (bool, error) {
 		return false, s.stillOwed(ctx, seq, err)
 	}
 	n, err := s.exec(ctx, `UPDATE receipts SET id = ?, issued_at = ?, digest = ?, envelope = ?, owed = 0, reason = '',
-		issue = (SELECT coalesce(max(issue), 0) + 1 FROM receipts) WHERE seq = ? AND owed = 1`,
+		issue = `+nextIssue+` WHERE seq = ? AND owed = 1`,
 		r.ID, timeText(r.IssuedAt), r.Digest, r.Envelope, seq)
 	return n == 1, err
 }

@@ -10,14 +10,14 @@ import (
 // selectAmiss reads a page of effect_intents in key order, beside what the queue and the lanes say of each.
 const selectAmiss = `SELECT i.run_id, i.effect_key,
 	CASE i.state WHEN 'intent' THEN
-		q.phase IS NOT 'send' OR (q.due_at <> i.due_at AND q.due_at > i.due_at)
+		q.phase IS NOT 'send' OR q.due_at > i.due_at
 		OR q.turn_waiting <> coalesce(i.lane_position > (SELECT turn FROM lanes l WHERE l.lane = i.lane), 0)
 	WHEN 'dispatched' THEN
 		q.phase IS NOT 'look' OR q.turn_waiting <> 0 OR q.due_at > coalesce(i.probe_at, i.fence_expires_at)
 	ELSE q.seq IS NOT NULL END
 	OR (i.lane IS NOT NULL AND (i.state IN ('committed', 'abandoned') OR i.lane_turn_ended = 1)
 		AND i.lane_position = (SELECT turn FROM lanes l WHERE l.lane = i.lane))
-	FROM (SELECT * FROM effect_intents WHERE (run_id, effect_key) > (?, ?) ORDER BY run_id, effect_key LIMIT ?) i
+	FROM (SELECT run_id, effect_key, state, due_at, lane, lane_position, lane_turn_ended, probe_at, fence_expires_at FROM effect_intents WHERE (run_id, effect_key) > (?, ?) ORDER BY run_id, effect_key LIMIT ?) i
 	LEFT JOIN dispatch_queue q ON q.run_id = i.run_id AND q.effect_key = i.effect_key`
 
 // Scan implements [ledger.Moves]. It reads without the write lock and takes it only to mend, one row at a time, having looked again.

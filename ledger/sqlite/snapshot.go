@@ -11,6 +11,13 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
+const (
+	selectTokens = `SELECT version, token, hint, life_us, excludes_earlier, lane_number, made_at, dead_at IS NOT NULL
+		FROM effect_tokens WHERE run_id = ? AND effect_key = ? ORDER BY version`
+	selectLate = `SELECT id, ledger_epoch, fence_epoch, fence_owner, attempt, outcome, evidence, reason, at
+		FROM late_evidence WHERE run_id = ? AND effect_key = ? AND (NOT ? OR used_at IS NULL) ORDER BY id`
+)
+
 const selectIntent = "SELECT " + columns + " FROM effect_intents i WHERE i.run_id = ? AND i.effect_key = ?"
 
 // selectSnapshot reads an intent with what decides about its next move, in one statement.
@@ -87,8 +94,7 @@ func (s *session) intent(ctx context.Context, k ledger.Key) (ledger.Intent, erro
 // tokens reads all versions, oldest first.
 func (s *session) tokens(ctx context.Context, k ledger.Key) ([]channel.Token, error) {
 	var all []channel.Token
-	err := s.each(ctx, `SELECT version, token, hint, life_us, excludes_earlier, lane_number, made_at, dead_at IS NOT NULL
-		FROM effect_tokens WHERE run_id = ? AND effect_key = ? ORDER BY version`, []any{k.RunID, k.EffectKey},
+	err := s.each(ctx, selectTokens, []any{k.RunID, k.EffectKey},
 		func(scan func(...any) error) error {
 			var t channel.Token
 			var life int64
@@ -109,8 +115,7 @@ func (s *session) tokens(ctx context.Context, k ledger.Key) ([]channel.Token, er
 // late reads late evidence, oldest first.
 func (s *session) late(ctx context.Context, k ledger.Key, unusedOnly bool) ([]ledger.LateEvidence, error) {
 	var all []ledger.LateEvidence
-	err := s.each(ctx, `SELECT id, ledger_epoch, fence_epoch, fence_owner, attempt, outcome, evidence, reason, at
-		FROM late_evidence WHERE run_id = ? AND effect_key = ? AND (NOT ? OR used_at IS NULL) ORDER BY id`,
+	err := s.each(ctx, selectLate,
 		[]any{k.RunID, k.EffectKey, unusedOnly}, func(scan func(...any) error) error {
 			l := ledger.LateEvidence{Key: k}
 			var evidence *string

@@ -42,6 +42,9 @@ type job struct {
 
 // do runs a job in a transaction of ours and returns after it is durable. The job may run more than once.
 func (w *writer) do(ctx context.Context, run func(ctx context.Context, s *session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	j := &job{ctx: ctx, run: run, done: make(chan struct{})}
 	w.mu.Lock()
 	if w.closed {
@@ -128,7 +131,11 @@ var errAborted = errors.New("the transaction was given up: a function that ran i
 
 // workOn runs the jobs and makes them durable. Statements are short and are not cut; waiting for the lock is bounded.
 func (w *writer) workOn(batch []*job) error {
-	s, err := w.begin(context.WithoutCancel(batch[0].ctx))
+	ctx := context.Background()
+	if len(batch) == 1 {
+		ctx = batch[0].ctx // nobody else waits for the lock
+	}
+	s, err := w.begin(ctx)
 	if err != nil {
 		return err
 	}
