@@ -136,22 +136,47 @@ func errorLines(err error) []string {
 	}
 	var file *config.Error
 	var engine *core.ConfigError
-	text := err.Error()
+	var lines []string
 	switch {
 	case errors.As(err, &file):
-		text = file.Error()
-	case errors.As(err, &engine):
-	default:
-		text = strings.ReplaceAll(text, "\n", "; ")
-	}
-	if len(text) > maxErrorText {
-		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
-	}
-	var lines []string
-	for line := range strings.SplitSeq(text, "\n") {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
+		for _, f := range file.Faults {
+			lines = append(lines, f.String())
 		}
+	case errors.As(err, &engine):
+		lines = spread(engine)
+	default:
+		lines = []string{err.Error()}
+	}
+	for i, line := range lines {
+		line = strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+		if len(line) > maxErrorText {
+			line = strings.ToValidUTF8(line[:maxErrorText], "") + "…"
+		}
+		lines[i] = plain(line)
+	}
+	return lines
+}
+
+// spread splits joined errors, and repeats in front of each what was wrapped around all of them.
+func spread(err error) []string {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines []string
+		for _, e := range joined.Unwrap() {
+			lines = append(lines, spread(e)...)
+		}
+		return lines
+	}
+	inner := errors.Unwrap(err)
+	if inner == nil {
+		return []string{err.Error()}
+	}
+	before, ok := strings.CutSuffix(err.Error(), inner.Error())
+	if !ok {
+		return []string{err.Error()}
+	}
+	lines := spread(inner)
+	for i := range lines {
+		lines[i] = before + lines[i]
 	}
 	return lines
 }

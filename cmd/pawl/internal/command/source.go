@@ -37,10 +37,13 @@ func (s *source) load() (config.Config, error) {
 		}
 	}
 	c, err := config.Load(file)
-	if err != nil {
-		if missing, path := missingFile(err); missing {
-			return c, usage("--config: there is no file %s", path)
-		}
+	var faults *config.Error
+	switch missing, path := missingFile(err); {
+	case missing:
+		return c, usage("--config: there is no file %s", path)
+	case err != nil && !asError(err, &faults):
+		return c, usage("--config: %v", err)
+	case err != nil:
 		return c, err
 	}
 	if s.url != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,8 +15,13 @@ type decoder struct {
 	faults []Fault
 }
 
+// fault notes what is wrong with a key, once: what follows from a fault says nothing new.
 func (d *decoder) fault(path []string, format string, args ...any) {
-	d.faults = append(d.faults, Fault{Place: d.places.of(path), Key: strings.Join(path, "."), Problem: fmt.Sprintf(format, args...)})
+	key := strings.Join(path, ".")
+	if slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Key == key }) {
+		return
+	}
+	d.faults = append(d.faults, Fault{Place: d.places.of(path), Key: key, Problem: fmt.Sprintf(format, args...)})
 }
 
 var (

@@ -67,8 +67,14 @@ func read(file string, text []byte, environ []string) (Config, error) {
 	return c, nil
 }
 
-// byPlace orders faults as a reader of the file meets them.
+// byPlace orders faults as a reader of the file meets them; the environment's come last.
 func byPlace(a, b Fault) int {
+	if inFile, other := !strings.HasPrefix(a.Place, Prefix), !strings.HasPrefix(b.Place, Prefix); inFile != other {
+		if inFile {
+			return -1
+		}
+		return 1
+	}
 	fileA, lineA := splitPlace(a.Place)
 	fileB, lineB := splitPlace(b.Place)
 	return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(lineA, lineB), cmp.Compare(a.Place, b.Place), cmp.Compare(a.Key, b.Key))
