@@ -77,10 +77,8 @@ type dispatched struct {
 
 // fence takes up to free intents, within the channel's shared rate. wait is how long to wait before asking again.
 func (e *Engine) fence(ctx context.Context, out *outlet, free int) (_ []dispatched, wait time.Duration, err error) {
-	if r, ok := out.channel.(Readiness); ok {
-		if err := r.Ready(); err != nil { // nothing is fenced for an adapter that is down: a crash or a deploy burns no attempt
-			return nil, e.options.PollEvery, nil
-		}
+	if !out.ready() { // nothing is fenced for an adapter that is down: a crash or a deploy burns no attempt
+		return nil, e.options.PollEvery, nil
 	}
 	row, err := e.ledger.ChannelRow(ctx, out.name)
 	if err != nil {

@@ -28,7 +28,8 @@ type Engine struct {
 	running sync.Mutex
 }
 
-// Readiness is an optional method of a channel: while it returns an error nothing is dispatched to the channel.
+// Readiness is an optional method of a channel: while it returns an error nothing is dispatched to the channel, and it is not
+// asked what became of anything: an adapter that is down knows nothing, which is no finding.
 type Readiness interface{ Ready() error }
 
 // outlet is one channel as the engine drives it.
@@ -39,6 +40,11 @@ type outlet struct {
 	policy  Policy
 	options ChannelOptions
 	wake    broadcast
+}
+
+func (o *outlet) ready() bool {
+	r, ok := o.channel.(Readiness)
+	return !ok || r.Ready() == nil
 }
 
 // New checks the whole configuration, with every fault in one [*ConfigError], and stores the channels' sheets in the ledger.

@@ -36,6 +36,9 @@ func (e *Engine) reconcile(stop, hard context.Context, out *outlet) {
 
 // reconcileDue makes one round of due looks.
 func (e *Engine) reconcileDue(stop, hard context.Context, out *outlet) (looked int, err error) {
+	if !out.ready() {
+		return 0, nil
+	}
 	keys, err := e.ledger.DueLooks(stop, []string{out.name}, looksPerRound)
 	if err != nil {
 		return 0, err

@@ -22,22 +22,27 @@ import (
 // sendTime is about how long one send takes here; kills fall anywhere within it.
 const sendTime = 25 * time.Millisecond
 
+// heldPatience is several times the wait between two looks at a held intent.
+const heldPatience = 10 * time.Second
+
 // demo is one run.
 type demo struct {
-	options  Options
-	out      io.Writer // progress
-	dir      string
-	world    world
-	ledger   ledger.Ledger
-	engine   *engine
-	tracker  tracker
-	runID    string
-	keys     []ledger.Key
-	claimed  atomic.Int64
-	kills    atomic.Int64
-	began    time.Time
-	progress progress
-	base     ledger.Stats // what the ledger held before: it may be used by others' demos
+	options   Options
+	out       io.Writer // progress
+	dir       string
+	world     world
+	ledger    ledger.Ledger
+	engine    *engine
+	tracker   tracker
+	runID     string
+	keys      []ledger.Key
+	claimed   atomic.Int64
+	kills     atomic.Int64
+	began     time.Time
+	progress  progress
+	held      int // how many were held when that last changed
+	heldSince time.Time
+	base      ledger.Stats // what the ledger held before: it may be used by others' demos
 }
 
 // stats counts what came after the start.
@@ -214,7 +219,9 @@ func (d *demo) strikeAll(ctx context.Context) {
 	for _, p := range schedule(d.options) {
 		for {
 			s, err := d.stats(ctx)
-			if err == nil && s.Committed+s.Held >= p.after && d.engine.running() {
+			// The last kills fall on whatever is still under way: nothing new would be committed before them.
+			tail := s.Waiting == 0 && int(d.claimed.Load()) == d.options.Count
+			if err == nil && (s.Committed+s.Held >= p.after || tail) && d.engine.running() {
 				break
 			}
 			if !pause(ctx, 5*time.Millisecond) {
@@ -256,6 +263,18 @@ func (d *demo) strike(ctx context.Context, b blow) {
 	d.tracker.struck(ctx)
 }
 
+// settled reports whether the held intents are going to stay held: they are still probed, so a few seconds without a change are
+// waited for. Without a probe there is nothing to wait for.
+func (d *demo) settled(held int) bool {
+	if held == 0 || d.options.NoProbe {
+		return true
+	}
+	if held != d.held {
+		d.held, d.heldSince = held, time.Now()
+	}
+	return time.Since(d.heldSince) > heldPatience
+}
+
 // awaitEnd waits until every claimed intent has ended or is held, and all kills have been made.
 func (d *demo) awaitEnd(ctx context.Context) error {
 	for {
@@ -263,7 +282,8 @@ func (d *demo) awaitEnd(ctx context.Context) error {
 		if err == nil {
 			d.progress.show(d.out, d, s)
 			open := s.Waiting + s.Dispatched + s.Accepted
-			if open == 0 && int(d.claimed.Load()) == d.options.Count && s.Committed+s.Abandoned+s.Held >= d.options.Count {
+			all := int(d.claimed.Load()) == d.options.Count && int(d.kills.Load()) == d.options.Kills
+			if all && open == 0 && s.Committed+s.Abandoned+s.Held >= d.options.Count && d.settled(s.Held) {
 				return nil
 			}
 		}

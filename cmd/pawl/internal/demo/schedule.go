@@ -31,7 +31,7 @@ func schedule(o Options) []planned {
 	plan := make([]planned, o.Kills)
 	for i := range plan {
 		plan[i] = planned{
-			after: int((float64(i) + random.Float64()) * float64(o.Count) / float64(o.Kills) * 0.98),
+			after: int((float64(i) + random.Float64()) * float64(o.Count) / float64(o.Kills) * 0.95),
 			extra: random.Float64(),
 			blow:  blows[random.IntN(len(blows))],
 		}
