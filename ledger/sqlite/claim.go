@@ -127,7 +127,7 @@ func (s *session) claimOne(ctx context.Context, p ledger.Prepared, now time.Time
 	switch {
 	case inserted:
 		r.Status = ledger.ClaimNew
-		return r, s.useApproval(ctx, p, now)
+		return r, nil
 	case r.Intent.PayloadDigest != p.PayloadDigest:
 		r.Status = ledger.ClaimConflict
 		return r, nil
@@ -167,7 +167,7 @@ func (s *session) insertIntent(ctx context.Context, i ledger.Intent) (bool, erro
 	return n == 1, nil
 }
 
-// checkApprovalUse refuses an approval that other intents have used up.
+// checkApprovalUse refuses an approval that other intents have used up, in words of its own; the insert's trigger records the use.
 func (s *session) checkApprovalUse(ctx context.Context, p ledger.Prepared) error {
 	var used int
 	err := s.row(ctx, "SELECT count(*) FROM approvals_used WHERE reference = ? AND NOT (run_id = ? AND effect_key = ?)",
@@ -178,18 +178,6 @@ func (s *session) checkApprovalUse(ctx context.Context, p ledger.Prepared) error
 	if serves := max(1, p.Approval.Count); used >= serves {
 		return &ledger.InvalidError{Field: "approval", Reason: fmt.Sprintf("has been used already: reference %q serves %d, and %d were claimed with it; ask for a new one",
 			p.Approval.Reference, serves, used)}
-	}
-	return nil
-}
-
-func (s *session) useApproval(ctx context.Context, p ledger.Prepared, now time.Time) error {
-	if p.Approval == nil {
-		return nil
-	}
-	_, err := s.exec(ctx, "INSERT INTO approvals_used (reference, run_id, effect_key, used_at) VALUES (?, ?, ?, ?)",
-		p.Approval.Reference, p.RunID, p.EffectKey, timeText(now))
-	if err != nil {
-		return fmt.Errorf("record the approval's use: %w", err)
 	}
 	return nil
 }

@@ -102,6 +102,8 @@ func TestReplaceNeverSlipsPastTheGuards(t *testing.T) {
 		{"a NULL that becomes the default number", "UPDATE OR REPLACE effect_intents SET fence_epoch = NULL", false},
 		{"a NULL that becomes the state intent", "UPDATE OR REPLACE effect_intents SET state = NULL WHERE state = 'committed'", false},
 		{"a NULL that clears doubt", "UPDATE OR REPLACE effect_intents SET doubtful_attempts = NULL, may_have_taken_effect = NULL", false},
+		{"a doubt that is no list", "UPDATE effect_intents SET doubtful_attempts = '', may_have_taken_effect = 1", false},
+		{"a proof that is none", "UPDATE effect_intents SET proof = 'because' WHERE state = 'intent'", false},
 		{"text that is greater than every number", "UPDATE effect_intents SET fence_epoch = 'z'", false},
 		{"delete", "DELETE FROM effect_intents", false},
 		{"delete one", "DELETE FROM effect_intents WHERE seq = 1", false},
@@ -186,5 +188,32 @@ func TestALeasedRunTakesNoClaimInPlainSQLWithoutItsNumber(t *testing.T) {
 	}
 	if _, err := db.Exec(insert, run, "mail:a", strings.Repeat("1", 64), 1); err != nil {
 		t.Errorf("a claim under the lease: %v", err)
+	}
+}
+
+// TestAnApprovalServesOneClaimInPlainSQLToo goes past the ledger's own check.
+func TestAnApprovalServesOneClaimInPlainSQLToo(t *testing.T) {
+	db := openPlain(t, newPath(t))
+	insert := func(approval string) error {
+		_, err := db.Exec(`INSERT INTO effect_intents (run_id, effect_key, channel, payload, payload_digest, approval) VALUES (?, 'mail:a', 'mail', '{}', ?, ?)`,
+			uuid.NewString(), strings.Repeat("1", 64), approval)
+		return err
+	}
+	for _, c := range []struct {
+		approval string
+		taken    bool
+	}{
+		{`{"reference":"one"}`, true},
+		{`{"reference":"one"}`, false},
+		{`{"reference":"two","count":2}`, true},
+		{`{"reference":"two","count":2}`, true},
+		{`{"reference":"two","count":2}`, false},
+		{`{"reference":""}`, false},
+		{`{}`, false},
+		{`no JSON`, false},
+	} {
+		if err := insert(c.approval); (err == nil) != c.taken {
+			t.Errorf("a claim with approval %s: %v", c.approval, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -171,6 +172,9 @@ func (s *session) endLease(ctx context.Context, r fence.Run, to fence.Status, no
 // holds reports whether the lease is the run's, whether expired or not.
 func (s *session) holds(ctx context.Context, l fence.Lease) (fence.Run, error) {
 	r, err := s.run(ctx, l.RunID)
+	if errors.Is(err, fence.ErrNoRun) {
+		return r, fmt.Errorf("run %s, lease %s: %w", l.RunID, l.Fence, fence.ErrLost)
+	}
 	if err != nil {
 		return r, err
 	}

@@ -95,17 +95,26 @@ func (s *session) beginLocal(ctx context.Context, p ledger.Prepared, g ledger.Gu
 	if !first {
 		return s.localThere(ctx, p, k, now)
 	}
-	fenced, err := s.move(ctx, k, ledger.Fence{Owner: g.Owner, TTL: g.TTL})
+	snap, err := s.snapshot(ctx, k)
+	if err != nil {
+		return r, false, err
+	}
+	fenced, err := s.decide(ctx, snap, ledger.Fence{Owner: g.Owner, TTL: g.TTL})
 	if err != nil {
 		return r, false, err
 	}
 	if !fenced.Applied { // late evidence for the key was there already, or its run was cancelled
 		return fenced, false, nil
 	}
+	begun := snap.Now
+	if snap, err = s.snapshot(ctx, k); err != nil {
+		return r, false, err
+	}
+	snap.Now = begun // fence and stamp are one moment, so that the whole fence is left
 	part := g.TTL / 10
-	r, err = s.move(ctx, k, ledger.Stamp{
+	r, err = s.decide(ctx, snap, ledger.Stamp{
 		Fence: fenced.Intent.Fence(), Token: &channel.Token{Version: 1, Data: []byte(k.String())}, Sheet: channel.Sheet{Kind: ledger.ChannelLocal},
-		SendTimeout: g.TTL - 3*part, CommitBound: part, Margin: part,
+		SendTimeout: g.TTL - 2*part, CommitBound: part, Margin: part,
 	})
 	return r, err == nil && r.Applied, err
 }

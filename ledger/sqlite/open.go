@@ -50,7 +50,7 @@ func Open(ctx context.Context, o Options) (_ *Ledger, err error) {
 	l := &Ledger{path: o.Path, signer: o.Signer, logger: o.Logger, timeout: o.StatementTimeout, clock: ledgerClock{host: o.clock}}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("open ledger %s: %w", o.Path, errors.Join(err, l.Close()))
+			err = fmt.Errorf("open ledger %s: %w", o.Path, errors.Join(explainFile(err), l.Close()))
 		}
 	}()
 	if l.writeDB, err = o.database(writerBusy, false); err != nil {

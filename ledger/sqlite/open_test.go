@@ -47,6 +47,21 @@ func TestOpenSaysWhatIsWrongWithThePath(t *testing.T) {
 	}
 }
 
+func TestAPathMayHoldWhatAURLMayNot(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "50% of #1? & more")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "le dger.db")
+	if _, err := sqlite.Migrate(t.Context(), sqlite.Options{Path: path}); err != nil {
+		t.Fatal(err)
+	}
+	openPath(t, path)
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("the ledger is not where its path says: %v", err)
+	}
+}
+
 func TestOpenReportsAllFaultsAtOnce(t *testing.T) {
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Readers: -1, StatementTimeout: -1})
 	for _, field := range []string{"Path", "Readers", "StatementTimeout"} {

@@ -20,6 +20,8 @@ const (
 	// DefaultReaders is how many reads run at once.
 	DefaultReaders = 4
 	maxReaders     = 64
+	// maxLeftLog is how large the write-ahead log may stay on the disk after a burst, in bytes.
+	maxLeftLog = 64 << 20
 )
 
 // Options configures [Open], [Migrate] and [Status]. Only Path is required.
@@ -117,6 +119,7 @@ func (o Options) dataSource(busyMillis int, readOnly bool) string {
 	q.Set("_txlock", "immediate")
 	for _, p := range []string{
 		fmt.Sprintf("busy_timeout(%d)", busyMillis), "synchronous(FULL)", "foreign_keys(1)", "recursive_triggers(1)", "trusted_schema(0)",
+		fmt.Sprintf("journal_size_limit(%d)", maxLeftLog),
 	} {
 		q.Add("_pragma", p)
 	}

@@ -101,7 +101,7 @@ func selectPage(f ledger.Filter) (query string, args []any, limit int, err error
 func (l *Ledger) Log(ctx context.Context, k ledger.Key) (all []ledger.LogEntry, err error) {
 	err = l.readers.read(ctx, func(ctx context.Context, s *session) error {
 		all = nil
-		return s.each(ctx, "SELECT id, attempt, outcome, at, detail FROM outbox_dispatch_log WHERE run_id = ? AND effect_key = ? ORDER BY id",
+		return s.each(ctx, "SELECT id, attempt, outcome, at, detail FROM outbox_dispatch_log WHERE run_id = ? AND effect_key = ? ORDER BY at, id",
 			[]any{k.RunID, k.EffectKey}, func(scan func(...any) error) error {
 				e := ledger.LogEntry{Key: k}
 				var detail *string

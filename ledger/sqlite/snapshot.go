@@ -15,7 +15,7 @@ const (
 	selectTokens = `SELECT version, token, hint, life_us, excludes_earlier, lane_number, made_at, dead_at IS NOT NULL
 		FROM effect_tokens WHERE run_id = ? AND effect_key = ? ORDER BY version`
 	selectLate = `SELECT id, ledger_epoch, fence_epoch, fence_owner, attempt, outcome, evidence, reason, at
-		FROM late_evidence WHERE run_id = ? AND effect_key = ? AND (NOT ? OR used_at IS NULL) ORDER BY id`
+		FROM late_evidence WHERE run_id = ? AND effect_key = ? AND (NOT ? OR used_at IS NULL) ORDER BY at, id`
 )
 
 const selectIntent = "SELECT " + columns + " FROM effect_intents i WHERE i.run_id = ? AND i.effect_key = ?"

@@ -273,7 +273,14 @@ BEGIN
         WHEN EXISTS (SELECT 1 FROM agent_runs WHERE id = NEW.run_id AND lease_owner <> '' AND status IN ('leased', 'running')
                      AND lease_epoch IS NOT NEW.run_epoch)
             THEN RAISE(ABORT, 'effect_intents: the run is leased; a claim for it needs run_epoch = its lease_epoch')
+        WHEN NEW.approval IS NOT NULL AND (json_extract(NEW.approval, '$.reference') <> '') IS NOT TRUE
+            THEN RAISE(ABORT, 'effect_intents: the approval names no reference')
+        WHEN NEW.approval IS NOT NULL AND (SELECT count(*) FROM approvals_used WHERE reference = json_extract(NEW.approval, '$.reference'))
+             >= max(1, coalesce(json_extract(NEW.approval, '$.count'), 1))
+            THEN RAISE(ABORT, 'effect_intents: the approval has been used already; ask for a new one')
     END;
+    INSERT INTO approvals_used (reference, run_id, effect_key, used_at)
+        SELECT json_extract(NEW.approval, '$.reference'), NEW.run_id, NEW.effect_key, NEW.created_at WHERE NEW.approval IS NOT NULL;
     INSERT INTO lane_order (lane, next)
         SELECT NEW.lane, 1 WHERE NEW.lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lane_order WHERE lane = NEW.lane);
     INSERT INTO lanes (lane)
@@ -333,8 +340,9 @@ BEGIN
             THEN RAISE(ABORT, 'effect_intents: the last possible send is never moved earlier, nor is the first one forgotten')
         WHEN (NEW.probing IN (0, 1) AND NEW.probe_first IN (0, 1) AND NEW.may_have_taken_effect IN (0, 1) AND NEW.doubtful_attempts LIKE '[%]'
               AND NEW.lane_turn_ended IN (0, 1) AND NEW.probes >= 0 AND NEW.unknowns >= 0 AND NEW.fence_owner IS NOT NULL
-              AND NEW.due_at IS NOT NULL AND NEW.proof IS NOT NULL AND NEW.abandoned_as IS NOT NULL) IS NOT TRUE
-            THEN RAISE(ABORT, 'effect_intents: a column was set to NULL')
+              AND NEW.due_at IS NOT NULL
+              AND NEW.proof IN ('', 'no_stamp', 'not_sent', 'absent_for_good', 'replay_safe', 'resend', 'person') AND NEW.abandoned_as IS NOT NULL) IS NOT TRUE
+            THEN RAISE(ABORT, 'effect_intents: a column was set to what it cannot hold')
         WHEN OLD.state = 'intent' AND NEW.state = 'dispatched' AND NEW.fence_epoch <= OLD.fence_epoch
             THEN RAISE(ABORT, 'effect_intents: a fence needs a new number')
         WHEN NEW.state = 'intent' AND NEW.send_started_at IS NOT NULL
@@ -345,16 +353,18 @@ BEGIN
              AND (NEW.proof IN ('not_sent', 'absent_for_good', 'person')
                   OR (NEW.proof IN ('replay_safe', 'resend') AND NEW.may_have_taken_effect = 1)) IS NOT TRUE
             THEN RAISE(ABORT, 'effect_intents: a stamped intent is reopened only with its proof, and without one its doubt stays')
-        WHEN OLD.may_have_taken_effect = 1 AND NEW.may_have_taken_effect = 0
+        WHEN OLD.doubtful_attempts <> NEW.doubtful_attempts
+             AND EXISTS (SELECT value FROM json_each(OLD.doubtful_attempts) EXCEPT SELECT value FROM json_each(NEW.doubtful_attempts))
              AND (NEW.proof IN ('absent_for_good', 'person')
                   OR EXISTS (SELECT 1 FROM late_evidence WHERE run_id = OLD.run_id AND effect_key = OLD.effect_key
                              AND outcome = 'not_sent')) IS NOT TRUE
             THEN RAISE(ABORT, 'effect_intents: only a finding for all versions, late evidence, or a person clears a doubt')
         WHEN OLD.state = 'dispatched' AND NEW.state = 'dispatched' AND OLD.send_started_at IS NOT NULL
              AND NEW.send_started_at IS NOT OLD.send_started_at
-             AND EXISTS (SELECT 1 FROM late_evidence WHERE run_id = OLD.run_id AND effect_key = OLD.effect_key
-                         AND outcome = 'not_sent') IS NOT TRUE
-            THEN RAISE(ABORT, 'effect_intents: a stamp stays while the intent is dispatched')
+             AND (NEW.send_started_at IS NULL AND (NEW.proof = 'not_sent'
+                  OR EXISTS (SELECT 1 FROM late_evidence WHERE run_id = OLD.run_id AND effect_key = OLD.effect_key
+                             AND outcome = 'not_sent'))) IS NOT TRUE
+            THEN RAISE(ABORT, 'effect_intents: a stamp stays while the intent is dispatched, unless its attempt is proven not sent')
         WHEN NEW.state = 'committed'
              AND (NEW.external_ref IS NOT NULL AND NEW.committed_at IS NOT NULL AND NEW.established <> '' AND NEW.abandoned_as = '') IS NOT TRUE
             THEN RAISE(ABORT, 'effect_intents: a commit needs evidence (external_ref), established and committed_at')
