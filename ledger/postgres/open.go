@@ -28,8 +28,8 @@ const (
 
 // Options say where the ledger is.
 type Options struct {
-	// URL is a connection string or URL of the driver; URL or Pool is required. Where it does not name default_query_exec_mode,
-	// the ledger uses no named prepared statements, so that a transaction pooler may stand between.
+	// URL is a connection string or URL of the driver; URL or Pool is required. A transaction pooler may stand between: named
+	// prepared statements are used on a direct connection only. default_query_exec_mode in the URL overrules that.
 	URL string
 	// Pool is used instead of URL, and is not closed with the ledger. A pool's warnings cannot be watched: a COMMIT whose wait
 	// for the synchronous standby is cancelled then passes as done.
@@ -133,9 +133,6 @@ func (l *Ledger) connect(ctx context.Context, o Options) (*pgxpool.Pool, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read url: %w", redacted(err))
 	}
-	if !strings.Contains(o.URL, "default_query_exec_mode") {
-		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	}
 	if o.MaxConns > 0 {
 		config.MaxConns = o.MaxConns
 	}
@@ -144,7 +141,47 @@ func (l *Ledger) connect(ctx context.Context, o Options) (*pgxpool.Pool, error) 
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = o.StatementTimeout
 	}
+	if !strings.Contains(o.URL, "default_query_exec_mode") {
+		direct, err := isDirect(ctx, config.ConnConfig)
+		if err != nil {
+			return nil, err
+		}
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		if direct {
+			config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+			config.AfterConnect = stayDirect
+		}
+	}
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// isDirect reports whether nothing stands between: a pooler hands out process numbers of its own. Named prepared statements, which
+// spare the server most of its planning, are used on a direct connection only.
+func isDirect(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
+	config = config.Copy()
+	config.Tracer = nil
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return false, err
+	}
+	direct, err := ownProcess(ctx, conn)
+	return direct, errors.Join(err, conn.Close(ctx))
+}
+
+func ownProcess(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	var pid int64
+	err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid)
+	return pid == int64(conn.PgConn().PID()), err
+}
+
+// stayDirect refuses a connection through a pooler that was put in between later.
+func stayDirect(ctx context.Context, conn *pgx.Conn) error {
+	direct, err := ownProcess(ctx, conn)
+	if err == nil && !direct {
+		err = errors.New("a connection pooler stands between now: open the ledger again, or set default_query_exec_mode=cache_describe in its URL")
+	}
+	return err
 }
 
 // redacted keeps a password that stands in a broken URL out of the error.

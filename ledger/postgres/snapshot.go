@@ -54,8 +54,14 @@ type around struct {
 
 // queueAround queues the reading of what stands beside the rows, in their order.
 func (s *session) queueAround(keys []ledger.Key, into *[]around) {
-	runs, names := split(keys)
-	s.queue(s.l.sql.around, runs, names).Query(func(rows pgx.Rows) error {
+	sql, args := s.l.sql.aroundOne, []any{}
+	if len(keys) == 1 {
+		args = append(args, keys[0].RunID, keys[0].EffectKey)
+	} else {
+		runs, names := split(keys)
+		sql, args = s.l.sql.around, append(args, runs, names)
+	}
+	s.queue(sql, args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var a around
 			var seen *time.Time
@@ -113,21 +119,25 @@ func (s *session) load(ctx context.Context, k ledger.Key) (locked, error) {
 	return s.l.snapshot(k, row, beside[0]), nil
 }
 
-// aroundSQL reads tokens and late evidence as JSON: one statement for any number of rows.
-func (l *Ledger) aroundSQL() string {
-	return fmt.Sprintf(`SELECT clock_timestamp(), (SELECT max(epoch) FROM %s), coalesce(r.status = 'cancelled', false), e.last_seen,
-(SELECT json_agg(json_build_object('v', t.version, 'd', encode(t.token, 'base64'), 'h', encode(t.hint, 'base64'), 'l', (extract(epoch FROM t.life) * 1000000)::bigint,
- 'x', t.excludes_earlier, 'n', t.lane_number, 'm', t.made_at, 'e', t.dead_at IS NOT NULL) ORDER BY t.version)::text
- FROM %s t WHERE t.run_id = u.run_id AND t.effect_key = u.effect_key),
+// aroundSQL reads tokens and late evidence as JSON, for rows that u names: by arrays, or one.
+func (l *Ledger) aroundSQL(one bool) string {
+	from, key, order := `FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS u(run, key, n)`, [2]string{"u.run", "u.key"}, ` ORDER BY u.n`
+	if one {
+		from, key, order = ``, [2]string{"$1::uuid", "$2::text"}, ``
+	}
+	at := func(table string) string {
+		return fmt.Sprintf(`%[1]s.run_id = %[2]s AND %[1]s.effect_key = %[3]s`, table, key[0], key[1])
+	}
+	return fmt.Sprintf(`SELECT clock_timestamp(), (SELECT e.epoch FROM %s e ORDER BY e.epoch DESC LIMIT 1),
+coalesce((SELECT r.status = 'cancelled' FROM %s r WHERE r.id = %s), false),
+(SELECT n.last_seen FROM %s n WHERE n.id = (SELECT i.fence_owner FROM %s i WHERE %s)),
+(SELECT json_agg(json_build_object('v', t.version, 'd', encode(t.token, 'base64'), 'h', encode(t.hint, 'base64'),
+ 'l', (extract(epoch FROM t.life) * 1000000)::bigint, 'x', t.excludes_earlier, 'n', t.lane_number, 'm', t.made_at,
+ 'e', t.dead_at IS NOT NULL) ORDER BY t.version)::text FROM %s t WHERE %s),
 (SELECT json_agg(json_build_object('i', v.id, 'p', v.ledger_epoch, 'f', v.fence_epoch, 'w', v.fence_owner, 'a', v.attempt,
- 'o', v.outcome, 'e', v.evidence, 'r', v.reason, 't', v.at) ORDER BY v.at, v.id)::text
- FROM %s v WHERE v.run_id = u.run_id AND v.effect_key = u.effect_key AND v.used_at IS NULL)
-FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS u(run_id, effect_key, n)
-LEFT JOIN %s i ON i.run_id = u.run_id AND i.effect_key = u.effect_key
-LEFT JOIN %s r ON r.id = u.run_id
-LEFT JOIN %s e ON e.id = i.fence_owner AND i.fence_owner <> ''
-ORDER BY u.n`, l.table("ledger_epochs"), l.table("effect_tokens"), l.table("late_evidence"), l.table("effect_intents"),
-		l.table("agent_runs"), l.table("engine_instances"))
+ 'o', v.outcome, 'e', v.evidence, 'r', v.reason, 't', v.at) ORDER BY v.at, v.id)::text FROM %s v WHERE %s AND v.used_at IS NULL)
+%s%s`, l.table("ledger_epochs"), l.table("agent_runs"), key[0], l.table("engine_instances"), l.table("effect_intents"), at("i"),
+		l.table("effect_tokens"), at("t"), l.table("late_evidence"), at("v"), from, order)
 }
 
 func readTokens(raw *string) ([]channel.Token, error) {

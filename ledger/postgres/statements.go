@@ -4,10 +4,10 @@ import "fmt"
 
 // statements holds the ledger's SQL with its schema filled in: nothing depends on a search path.
 type statements struct {
-	lock, lockFree, pick, pickLanes, resolve, nextDue, around        string
-	token, deadTokens, late, usedLate, evidenceID, evidenceOwner     string
-	raiseLane, advance, enqueue, dequeue, wait, log, receipt, count  string
-	claim, existing, useApproval, channelsOf, dedupe, lease, channel string
+	lock, lockFree, pick, pickLanes, resolve, nextDue, around, aroundOne string
+	token, deadTokens, late, usedLate, evidenceID, evidenceOwner         string
+	raiseLane, advance, enqueue, dequeue, wait, log, receipt, count      string
+	claim, existing, useApproval, channelsOf, dedupe, lease, channel     string
 }
 
 func (l *Ledger) table(name string) string { return quoteName(l.schema) + "." + quoteName(name) }
@@ -30,7 +30,8 @@ ORDER BY due.due_at, due.seq FOR UPDATE OF i SKIP LOCKED`, t("dispatch_queue"), 
 			t("lane_resolve"), t("lanes")),
 		nextDue: fmt.Sprintf(`SELECT clock_timestamp(), (SELECT q.due_at FROM %s q WHERE q.channel = $1 AND q.phase = 'send' AND NOT q.turn_waiting
 AND q.due_at > (SELECT clock_timestamp()) ORDER BY q.due_at LIMIT 1)`, t("dispatch_queue")),
-		around: l.aroundSQL(),
+		around:    l.aroundSQL(false),
+		aroundOne: l.aroundSQL(true),
 
 		token: fmt.Sprintf(`INSERT INTO %s (run_id, effect_key, version, channel, digest, token, hint, life, excludes_earlier, lane_number, made_at)
 VALUES ($1::uuid, $2, $3, $4, $5, $6, $7, $8::bigint * interval '1 microsecond', $9, $10, $11)`, t("effect_tokens")),
