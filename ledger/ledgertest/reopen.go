@@ -21,6 +21,7 @@ func reopenTopic() topic {
 		{name: "an end as never sent is refused in doubt", run: abandonInDoubt},
 		{name: "a cancel ends what was not sent at once", run: cancelUnsent},
 		{name: "a cancel during a dispatch is obeyed at the reopen", run: cancelDispatched},
+		{name: "a cancelled intent in doubt is handed back for probing, whatever its last attempt proved", run: cancelInDoubt},
 		{name: "a held intent keeps its stamp, has a number of its own and is looked at", run: holdKeeps},
 	}}
 }
@@ -245,6 +246,29 @@ func cancelDispatched(f *fixture) {
 	f.move(k, ledger.RequestCancel{By: "ann"})
 	f.move(k, sentAs(i, "it was sent all the same"))
 	f.is(k, ledger.StateCommitted)
+}
+
+func cancelInDoubt(f *fixture) {
+	f.use(replaySheet())
+	k := f.claim()
+	i := f.stamped(k)
+	f.move(k, ledger.Reopen{Fence: i.Fence(), Proof: ledger.ProofReplaySafe})
+	i = f.stamped(k)
+	f.move(k, ledger.RequestCancel{By: "ann"})
+	r := f.move(k, ledger.Reopen{Fence: i.Fence(), Proof: ledger.ProofNotSent})
+	got := f.is(k, ledger.StateDispatched)
+	if r.Applied || got.Stamped() || got.FenceOwner != "" || len(got.Doubts) != 1 || got.Doubts[0] != 1 {
+		f.t.Errorf("a cancelled intent whose second attempt was not sent is %+v", got)
+	}
+	looks, err := f.Ledger.DueLooks(f.ctx(), []string{f.channel}, 5)
+	f.must(err)
+	if len(looks) != 1 {
+		f.t.Errorf("it is not looked at: %v", looks)
+	}
+	p := f.move(k, probeFence()).Intent
+	_, err = f.try(k, ledger.Reopen{Fence: p.Fence(), Proof: ledger.ProofReplaySafe})
+	f.refused(err, "cancel-despite-doubt")
+	f.move(k, ledger.Commit{Fence: p.Fence(), Evidence: channel.Evidence{ID: "found"}, Established: ledger.ByProbe})
 }
 
 func holdKeeps(f *fixture) {

@@ -95,20 +95,22 @@ func scanCleans(f *fixture) {
 	k := f.claim()
 	live := f.claim()
 	d := f.fenced(k)
-	// A queue row that outlives its intent: keep a copy under another sequence by moving the end past the queue.
 	f.move(k, ledger.Abandon{Fence: d.Intent.Fence(), As: ledger.NeverSent, Reason: "test"})
 	if n := f.queueRows(k); n != 0 {
 		f.t.Errorf("an ended intent has %d queue rows", n)
 	}
 	f.must(f.Exec(f.ctx(), fmt.Sprintf("UPDATE dispatch_queue SET run_id = %s, effect_key = %s", quote(k.RunID), quote(k.EffectKey))+where(live)))
-	f.scanAll(100)
-	if n := f.queueRows(live); n != 1 {
-		f.t.Errorf("a live intent whose queue row went astray has %d", n)
-	}
-	for _, d := range f.fence(10).Dispatches {
-		if d.Intent.Key == k {
-			f.t.Error("an ended intent was dispatched")
+	for range 2 { // the scan may leave a stray row to the fence that comes upon it
+		f.scanAll(100)
+		for _, d := range f.fence(10).Dispatches {
+			if d.Intent.Key == k {
+				f.t.Error("an ended intent was dispatched")
+			}
 		}
+	}
+	f.is(live, ledger.StateDispatched)
+	if n := f.queueRows(k); n != 0 {
+		f.t.Errorf("an ended intent has %d queue rows", n)
 	}
 }
 
