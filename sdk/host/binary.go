@@ -30,6 +30,13 @@ func prepareBinary(path, pin, dir string) (binary, error) {
 	if err := os.MkdirAll(store, 0o700); err != nil {
 		return binary{}, fmt.Errorf("make the store of pinned programs: %w", err)
 	}
+	script, err := isScript(path)
+	if err == nil && script {
+		err = fmt.Errorf("%w: %s", ErrScriptPinned, path)
+	}
+	if err != nil {
+		return binary{}, err
+	}
 	digest, err := digestFile(path)
 	if err != nil {
 		return binary{}, err
@@ -53,6 +60,18 @@ func prepareBinary(path, pin, dir string) (binary, error) {
 		return binary{}, fmt.Errorf("store the pinned program: %w", err)
 	}
 	return binary{path: kept, sha256: pin}, nil
+}
+
+// isScript reports whether the kernel would start another program, which no pin covers, to read this one.
+func isScript(path string) (bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return false, fmt.Errorf("open the program: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	var start [2]byte
+	_, err = io.ReadFull(file, start[:])
+	return err == nil && string(start[:]) == "#!", nil
 }
 
 func copyBinary(path, store string) (binary, error) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package host_test
 
 import (
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,11 +109,29 @@ func TestEngineKilledMeansAdapterGoneAndNothingFired(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = engine.Wait()
+			// The kernel continues a stopped orphan only if it had stopped entirely; so this test does.
+			_ = unix.Kill(adapter, unix.SIGCONT)
 			await(t, "the adapter is gone", func() bool { return !alive(adapter) })
 			if n := effects(t, dir+"/effects"); n != 0 {
 				t.Errorf("%d effects after the engine's death", n)
 			}
+			testNextEngineSweeps(t, dir)
 		})
+	}
+}
+
+// testNextEngineSweeps checks that an engine removes what one that was killed left behind.
+func testNextEngineSweeps(t *testing.T, dir string) {
+	t.Helper()
+	pattern := filepath.Join(dir, "h", "run-*")
+	old, _ := filepath.Glob(pattern)
+	if len(old) != 1 {
+		t.Fatalf("the killed engine left %v: nothing to sweep is no test", old)
+	}
+	launch(t, "good", func(o *host.Options) { o.Dir = filepath.Join(dir, "h") })
+	now, _ := filepath.Glob(pattern)
+	if len(now) != 1 || now[0] == old[0] {
+		t.Errorf("there is %v, the old one is %s", now, old[0])
 	}
 }
 

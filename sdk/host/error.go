@@ -79,6 +79,8 @@ func permanent(err error) bool {
 var (
 	// ErrWrongChecksum: the program is not the pinned one.
 	ErrWrongChecksum = errors.New("the program's checksum is not the pinned one")
+	// ErrScriptPinned: the pinned program is a script, and its interpreter is not pinned.
+	ErrScriptPinned = errors.New("a pinned program must not be a script: its interpreter is not pinned")
 	// ErrProtocol: adapter and engine have no protocol version in common.
 	ErrProtocol = errors.New("adapter and engine speak no common protocol version")
 	// ErrWeakerSheet: a restarted adapter claims less than it did, or speaks another kind.

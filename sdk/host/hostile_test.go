@@ -1,3 +1,5 @@
+//go:build linux
+
 package host_test
 
 import (
@@ -160,6 +162,7 @@ var behaviours = map[string]behaviour{
 	}},
 	"panics at start": {main: func() int { panic("no home directory") }},
 	"ends at start":   {main: func() int { return 7 }},
+	"raw":             {main: rawMain},
 	"gets weaker": {main: func() int {
 		a := toyAdapter("dies before begin")
 		marker := os.Getenv("MARKER")

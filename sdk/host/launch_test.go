@@ -1,3 +1,5 @@
+//go:build linux
+
 package host_test
 
 import (
@@ -128,7 +130,6 @@ func TestPinnedProgramThatWasReplacedIsNotStartedAgain(t *testing.T) {
 	options, _ := optionsFor(t, "dies before begin")
 	options.Path = filepath.Join(filepath.Dir(options.Dir), "program")
 	options.SHA256 = copyProgram(t, options.Path)
-	options.Path = mustAbs(t, options.Path)
 	a, err := host.Launch(context.Background(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -137,11 +138,10 @@ func TestPinnedProgramThatWasReplacedIsNotStartedAgain(t *testing.T) {
 	if a.SHA256() != options.SHA256 {
 		t.Errorf("running %s, pinned %s", a.SHA256(), options.SHA256)
 	}
-	// Not executed from the path that others can write to.
 	if err := os.Remove(options.Path); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(options.Path, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+	if err := os.WriteFile(options.Path, []byte("another program"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if got := said(a.Send(context.Background(), attempt(time.Minute))); got != "not sent" {
@@ -157,6 +157,20 @@ func TestPinnedProgramThatWasReplacedIsNotStartedAgain(t *testing.T) {
 	var notSent *channel.NotSentError
 	if !errors.As(err, &notSent) || !notSent.Configuration {
 		t.Errorf("send while quarantined: %v", err)
+	}
+}
+
+func TestPinnedScriptIsRefused(t *testing.T) {
+	options, _ := optionsFor(t, "good")
+	script := []byte("#!/bin/sh\nexit 0\n")
+	options.Path = filepath.Join(t.TempDir(), "adapter")
+	if err := os.WriteFile(options.Path, script, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(script)
+	options.SHA256 = hex.EncodeToString(sum[:])
+	if failure := refused(t, options); !failure.Permanent || !errors.Is(failure, host.ErrScriptPinned) {
+		t.Errorf("got %v", failure)
 	}
 }
 
@@ -183,15 +197,6 @@ func copyProgram(t *testing.T, path string) (digest string) {
 		t.Fatal(err)
 	}
 	return hex.EncodeToString(hash.Sum(nil))
-}
-
-func mustAbs(t *testing.T, path string) string {
-	t.Helper()
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func TestRestartedAdapterThatClaimsLessIsQuarantined(t *testing.T) {

@@ -43,6 +43,9 @@ func explain(err error) *LaunchError {
 	case errors.Is(err, ErrWrongChecksum):
 		failure.Permanent = true
 		failure.Hint = "if the new program is wanted, change the pin; else put the old one back"
+	case errors.Is(err, ErrScriptPinned):
+		failure.Permanent = true
+		failure.Hint = "pack script and interpreter into one program, or run it without a pin"
 	case errors.Is(err, ErrProtocol):
 		failure.Permanent = true
 		failure.Hint = "build the adapter with an SDK that speaks the engine's version, or upgrade the engine"
