@@ -18,7 +18,11 @@ func payloadKey(channel string, payload []byte) (string, error) {
 		if _, err := canonical.Sum(payload); err != nil {
 			return "", usage("--payload: %v", err)
 		}
-		return canonical.Key(kind, json.RawMessage(payload))
+		key, err := canonical.Key(kind, json.RawMessage(payload))
+		if err != nil {
+			return "", usage("--key is missing, and none can be made from the payload: %v", err)
+		}
+		return key, nil
 	}
 	return "", usage("--key is missing: a key of kind %s cannot be made from the payload; see: pawl key --help", kind)
 }
@@ -34,7 +38,7 @@ func mailKey(payload []byte) (string, error) {
 	}
 	key, err := canonical.MailKey([]string{to.Address}, m.Subject, m.Text)
 	if err != nil {
-		return "", usage("--payload: %v", err)
+		return "", usage("--key is missing, and none can be made from the payload: %v", err)
 	}
 	return key, nil
 }

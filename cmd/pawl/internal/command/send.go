@@ -59,7 +59,6 @@ subject and text, for file from the whole value. Other kinds need a key; see: pa
 	c.Flags().Bool("wait", true, "wait for the outcome")
 	c.Flags().BoolVar(&s.noWait, "no-wait", false, "end once it is claimed")
 	c.Flags().DurationVar(&s.timeout, "timeout", defaultWait, "wait at most this long; the intent goes on")
-	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	return c
 }
 
@@ -98,6 +97,8 @@ func (s sending) claim(c *cobra.Command) (ledger.Claim, error) {
 		return ledger.Claim{}, usage("--run is missing: give the UUID of the unit of work that owns the effect")
 	case s.channel == "":
 		return ledger.Claim{}, usage("--channel is missing: name a configured channel")
+	case c.Flags().Changed("wait") && c.Flags().Changed("no-wait"):
+		return ledger.Claim{}, usage("--wait and --no-wait exclude each other; keep one")
 	case s.timeout <= 0:
 		return ledger.Claim{}, usage("--timeout: must be more than 0, is %s; to end at once use --no-wait", s.timeout)
 	case s.expires < 0:
