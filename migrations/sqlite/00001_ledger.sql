@@ -548,9 +548,10 @@ INSERT INTO ledger_epochs (ledger_id, epoch)
            || substr(h, 18, 3) || '-' || substr(h, 21, 12), 1
     FROM (SELECT lower(hex(randomblob(16))) AS h);
 CREATE TRIGGER ledger_epochs_insert BEFORE INSERT ON ledger_epochs
-WHEN (NEW.epoch = (SELECT max(epoch) + 1 FROM ledger_epochs) AND NEW.ledger_id = (SELECT ledger_id FROM ledger_epochs LIMIT 1)) IS NOT TRUE
+WHEN (NEW.epoch = (SELECT max(epoch) + 1 FROM ledger_epochs) AND NEW.ledger_id = (SELECT ledger_id FROM ledger_epochs LIMIT 1)
+      AND (NEW.horizon IS NULL OR NEW.horizon GLOB '????-??-??T??:??:??.??????Z')) IS NOT TRUE
 BEGIN
-    SELECT RAISE(ABORT, 'ledger_epochs: the next epoch has the next number and the same ledger_id');
+    SELECT RAISE(ABORT, 'ledger_epochs: the next epoch has the next number, the same ledger_id, and a horizon as strftime(''%Y-%m-%dT%H:%M:%f000Z'', …) writes it');
 END;
 CREATE TRIGGER ledger_epochs_update BEFORE UPDATE ON ledger_epochs
 BEGIN
