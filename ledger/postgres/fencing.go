@@ -103,13 +103,20 @@ func (b *batch) pick(ctx context.Context) error {
 		return err
 	}
 	s, q := b.s, &b.l.sql
+	picked := 0
 	s.queue(q.resolve).QueryRow(func(row pgx.Row) error { return row.Scan(&b.resolved) })
 	b.queueChannels([]string{b.request.Channel})
 	s.queue(q.pick, b.request.Channel, b.request.Limit).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			row := &intentRow{}
-			if err := rows.Scan(row.targets()...); err != nil {
+			var seq int64
+			if err := rows.Scan(append(row.targets(), &seq)...); err != nil {
 				return err
+			}
+			picked++
+			if seq != row.seq { // not the intent's own row
+				b.w.remove = append(b.w.remove, seq)
+				continue
 			}
 			if err := row.finish(); err != nil {
 				return err
@@ -138,7 +145,7 @@ func (b *batch) pick(ctx context.Context) error {
 	}
 	if !row.Sends() {
 		b.rows, b.out.NextDue = nil, -1
-	} else if len(b.rows) == b.request.Limit {
+	} else if picked == b.request.Limit {
 		b.out.NextDue = 0
 	}
 	return nil

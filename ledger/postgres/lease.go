@@ -18,14 +18,17 @@ type leaseRow struct {
 	number  int64
 	expires *time.Time
 	now     time.Time
+	epoch   int64 // the ledger's
 }
 
-func (r *leaseRow) targets() []any { return []any{&r.status, &r.owner, &r.number, &r.expires, &r.now} }
+func (r *leaseRow) targets() []any {
+	return []any{&r.status, &r.owner, &r.number, &r.expires, &r.now, &r.epoch}
+}
 
 // holds reports whether the lease is the run's and has not expired. A nil row is a run that is not there.
 func (r *leaseRow) holds(l fence.Lease) bool {
 	return r != nil && (r.status == string(fence.StatusLeased) || r.status == string(fence.StatusRunning)) && r.owner == l.Fence.Owner &&
-		r.number == l.Fence.Number && r.expires != nil && r.now.Before(*r.expires)
+		r.number == l.Fence.Number && r.epoch == l.Fence.Epoch && r.expires != nil && r.now.Before(*r.expires)
 }
 
 func (s *session) queueLease(l fence.Lease, into **leaseRow) {
@@ -64,7 +67,8 @@ func (l *Ledger) VerifyLease(ctx context.Context, lease fence.Lease) error {
 	}
 	var row leaseRow
 	err := l.read(ctx, func(ctx context.Context, s *session) error {
-		s.queue(fmt.Sprintf(`SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp() FROM %s WHERE id = $1::uuid`, l.table("agent_runs")),
+		s.queue(fmt.Sprintf(`SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp(), (SELECT max(epoch) FROM %s) FROM %s WHERE id = $1::uuid`,
+			l.table("ledger_epochs"), l.table("agent_runs")),
 			lease.RunID).QueryRow(func(r pgx.Row) error { return r.Scan(row.targets()...) })
 		return s.flush(ctx)
 	})

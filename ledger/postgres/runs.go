@@ -114,19 +114,26 @@ func (l *Ledger) Run(ctx context.Context, id string) (fence.Run, error) {
 }
 
 // lockRun locks a run and reads the clock after that.
-func (s *session) lockRun(ctx context.Context, id string) (run fence.Run, now time.Time, err error) {
+func (s *session) lockRun(ctx context.Context, id string) (run fence.Run, c clock, err error) {
 	if !isUUID(id) {
-		return run, now, fence.ErrNoRun
+		return run, c, fence.ErrNoRun
 	}
 	var row runRow
 	s.queue(fmt.Sprintf(`SELECT %s FROM %s WHERE id = $1::uuid FOR UPDATE`, runColumns, s.l.table("agent_runs")), id).
 		QueryRow(func(r pgx.Row) error { return row.scan(r) })
-	s.queue(`SELECT clock_timestamp()`).QueryRow(func(r pgx.Row) error { return r.Scan(&now) })
+	s.queue(`SELECT clock_timestamp(), max(epoch) FROM ` + s.l.table("ledger_epochs")).QueryRow(func(r pgx.Row) error { return r.Scan(&c.now, &c.epoch) })
 	err = s.flush(ctx)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fence.ErrNoRun
 	}
-	return row.run, now.UTC(), err
+	c.now = c.now.UTC()
+	return row.run, c, err
+}
+
+// clock is the database's time and the ledger's epoch.
+type clock struct {
+	now   time.Time
+	epoch int64
 }
 
 func (s *session) queueRun(r fence.Run, now time.Time) {
@@ -138,8 +145,10 @@ func (s *session) queueRun(r fence.Run, now time.Time) {
 WHERE id = $1::uuid`, s.l.table("agent_runs")), r.ID, string(r.Status), r.Owner, r.Number, expires, r.Retries, now)
 }
 
-func leaseOf(r fence.Run, now time.Time) fence.Lease {
-	return fence.Lease{RunID: r.ID, Fence: fence.Fence{Number: r.Number, Owner: r.Owner}, ExpiresAt: r.ExpiresAt, Remaining: r.ExpiresAt.Sub(now)}
+func leaseOf(r fence.Run, c clock) fence.Lease {
+	return fence.Lease{
+		RunID: r.ID, Fence: fence.Fence{Epoch: c.epoch, Number: r.Number, Owner: r.Owner}, ExpiresAt: r.ExpiresAt, Remaining: r.ExpiresAt.Sub(c.now),
+	}
 }
 
 func leased(r fence.Run) bool {
@@ -162,7 +171,7 @@ func (l *Ledger) Acquire(ctx context.Context, id string, o fence.AcquireOptions)
 	}
 	var lease fence.Lease
 	err := l.transact(ctx, func(ctx context.Context, s *session) error {
-		r, now, err := s.lockRun(ctx, id)
+		r, c, err := s.lockRun(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -172,22 +181,22 @@ func (l *Ledger) Acquire(ctx context.Context, id string, o fence.AcquireOptions)
 		case r.Status.Terminal():
 			return fence.ErrEnded
 		case leased(r):
-			if !now.After(r.ExpiresAt.Add(o.ClockAllowance)) {
+			if !c.now.After(r.ExpiresAt.Add(o.ClockAllowance)) {
 				return fence.ErrHeld
 			}
 			r.Retries++
 			if r.Retries > o.ReclaimCeiling {
 				r.Status, r.Owner, r.ExpiresAt = fence.StatusQuarantined, "", time.Time{}
-				s.queueRun(r, now)
+				s.queueRun(r, c.now)
 				if err := s.commit(ctx); err != nil {
 					return err
 				}
 				return fence.ErrQuarantined
 			}
 		}
-		r.Status, r.Owner, r.Number, r.ExpiresAt = fence.StatusLeased, o.Owner, r.Number+1, now.Add(o.TTL)
-		s.queueRun(r, now)
-		lease = leaseOf(r, now)
+		r.Status, r.Owner, r.Number, r.ExpiresAt = fence.StatusLeased, o.Owner, r.Number+1, c.now.Add(o.TTL)
+		s.queueRun(r, c.now)
+		lease = leaseOf(r, c)
 		return s.commit(ctx)
 	})
 	if err != nil {
@@ -202,13 +211,13 @@ func (l *Ledger) Renew(ctx context.Context, lease fence.Lease, ttl time.Duration
 		return fence.Lease{}, &ledger.InvalidError{Field: "ttl", Reason: "must be positive"}
 	}
 	err := l.transact(ctx, func(ctx context.Context, s *session) error {
-		r, now, err := s.lockHeld(ctx, lease)
+		r, c, err := s.lockHeld(ctx, lease)
 		if err != nil {
 			return err
 		}
-		r.ExpiresAt = now.Add(ttl)
-		s.queueRun(r, now)
-		lease = leaseOf(r, now)
+		r.ExpiresAt = c.now.Add(ttl)
+		s.queueRun(r, c.now)
+		lease = leaseOf(r, c)
 		return s.commit(ctx)
 	})
 	if err != nil {
@@ -218,15 +227,16 @@ func (l *Ledger) Renew(ctx context.Context, lease fence.Lease, ttl time.Duration
 }
 
 // lockHeld locks a run whose lease this is. [fence.ErrLost].
-func (s *session) lockHeld(ctx context.Context, lease fence.Lease) (fence.Run, time.Time, error) {
-	r, now, err := s.lockRun(ctx, lease.RunID)
+func (s *session) lockHeld(ctx context.Context, lease fence.Lease) (fence.Run, clock, error) {
+	r, c, err := s.lockRun(ctx, lease.RunID)
 	if errors.Is(err, fence.ErrNoRun) {
 		err = fence.ErrLost
 	}
-	if err == nil && (!leased(r) || r.Number != lease.Fence.Number || r.Owner != lease.Fence.Owner || !now.Before(r.ExpiresAt)) {
+	if err == nil && (!leased(r) || r.Number != lease.Fence.Number || r.Owner != lease.Fence.Owner ||
+		c.epoch != lease.Fence.Epoch || !c.now.Before(r.ExpiresAt)) {
 		err = fence.ErrLost
 	}
-	return r, now, err
+	return r, c, err
 }
 
 // Release ends the lease. [fence.ErrLost].
@@ -237,12 +247,12 @@ func (l *Ledger) Release(ctx context.Context, lease fence.Lease, to fence.Status
 		return &ledger.InvalidError{Field: "status", Reason: fmt.Sprintf("a lease ends as ready, completed, failed or cancelled, not as %q", to)}
 	}
 	return l.transact(ctx, func(ctx context.Context, s *session) error {
-		r, now, err := s.lockHeld(ctx, lease)
+		r, c, err := s.lockHeld(ctx, lease)
 		if err != nil {
 			return err
 		}
 		r.Status, r.Owner, r.ExpiresAt = to, "", time.Time{}
-		s.queueRun(r, now)
+		s.queueRun(r, c.now)
 		return s.commit(ctx)
 	})
 }
@@ -254,7 +264,7 @@ func (l *Ledger) CancelRun(ctx context.Context, id, by, reason string) error {
 		return &ledger.InvalidError{Field: "by", Reason: "say who cancels"}
 	}
 	return l.transact(ctx, func(ctx context.Context, s *session) error {
-		r, now, err := s.lockRun(ctx, id)
+		r, c, err := s.lockRun(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -262,7 +272,7 @@ func (l *Ledger) CancelRun(ctx context.Context, id, by, reason string) error {
 			return fence.ErrEnded
 		}
 		r.Status, r.Owner, r.ExpiresAt = fence.StatusCancelled, "", time.Time{}
-		s.queueRun(r, now)
+		s.queueRun(r, c.now)
 		var live []*intentRow
 		var keys []ledger.Key
 		s.queue(fmt.Sprintf(`SELECT %s FROM %s i WHERE i.run_id = $1::uuid AND i.state IN ('intent', 'dispatched') ORDER BY i.effect_key FOR UPDATE`,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawlworks/pawl/ledger"
 )
@@ -45,11 +46,19 @@ func (l *Ledger) Scan(ctx context.Context, after ledger.Key, limit int) (ledger.
 	err := l.transact(ctx, func(ctx context.Context, s *session) error {
 		out = ledger.ScanResult{}
 		suspects, err := s.page(ctx, after, limit, &out)
-		if err != nil || len(suspects) == 0 {
+		if err != nil {
 			return err
 		}
-		if err := s.mend(ctx, suspects, &out); err != nil {
-			return err
+		if len(suspects) > 0 {
+			if err := s.mend(ctx, suspects, &out); err != nil {
+				return err
+			}
+		}
+		if out.Done {
+			s.queueStrays(&out)
+		}
+		if s.batch.Len() == 0 {
+			return nil
 		}
 		return s.commit(ctx)
 	})
@@ -65,9 +74,9 @@ CASE WHEN p.state IN ('committed', 'abandoned') THEN q.seq IS NOT NULL OR (l.tur
  ELSE q.seq IS NULL OR q.phase <> CASE p.state WHEN 'intent' THEN 'send' ELSE 'look' END
  OR q.due_at > CASE WHEN p.state = 'intent' THEN p.due_at WHEN p.fence_owner = '' THEN coalesce(p.probe_at, p.fence_expires_at) ELSE p.fence_expires_at END
  OR (l.turn = p.lane_position AND (q.turn_waiting OR p.lane_turn_ended)) END
-FROM (SELECT run_id, effect_key, state, due_at, fence_owner, fence_expires_at, probe_at, queue_seq, lane, lane_position, lane_turn_ended
+FROM (SELECT run_id, effect_key, channel, state, due_at, fence_owner, fence_expires_at, probe_at, queue_seq, lane, lane_position, lane_turn_ended
  FROM %s WHERE (run_id, effect_key) > ($1::uuid, $2) ORDER BY run_id, effect_key LIMIT $3) p
-LEFT JOIN %s q ON q.seq = p.queue_seq LEFT JOIN %s l ON l.lane = p.lane ORDER BY p.run_id, p.effect_key`,
+LEFT JOIN %s q ON q.seq = p.queue_seq AND q.run_id = p.run_id AND q.effect_key = p.effect_key AND q.channel = p.channel LEFT JOIN %s l ON l.lane = p.lane ORDER BY p.run_id, p.effect_key`,
 		s.l.table("effect_intents"), s.l.table("dispatch_queue"), s.l.table("lanes")), after.RunID, after.EffectKey, limit).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {
@@ -89,6 +98,17 @@ LEFT JOIN %s q ON q.seq = p.queue_seq LEFT JOIN %s l ON l.lane = p.lane ORDER BY
 	return suspects, err
 }
 
+// queueStrays takes away, at the end of the table, queue rows that are no live intent's own.
+func (s *session) queueStrays(out *ledger.ScanResult) {
+	s.queue(fmt.Sprintf(`DELETE FROM %[1]s WHERE seq IN (SELECT q.seq FROM %[1]s q WHERE NOT EXISTS (SELECT FROM %[2]s i
+WHERE i.run_id = q.run_id AND i.effect_key = q.effect_key AND i.queue_seq = q.seq AND i.state IN ('intent', 'dispatched'))
+LIMIT %[3]d FOR UPDATE OF q SKIP LOCKED)`, s.l.table("dispatch_queue"), s.l.table("effect_intents"), maxScan)).
+		Exec(func(tag pgconn.CommandTag) error {
+			out.Repaired += int(tag.RowsAffected())
+			return nil
+		})
+}
+
 // mend looks again at the rows under their locks, skipping those that somebody moves just now, and writes the hints anew.
 func (s *session) mend(ctx context.Context, suspects []ledger.Key, out *ledger.ScanResult) error {
 	runs, names := split(suspects)
@@ -99,7 +119,7 @@ JOIN %s i ON i.run_id = u.run_id AND i.effect_key = u.effect_key ORDER BY i.run_
 	// A row that was skipped is left out by asking for the lock once more.
 	s.queue(fmt.Sprintf(`WITH held AS MATERIALIZED (SELECT %s FROM unnest($1::uuid[], $2::text[]) AS u(run_id, effect_key)
 JOIN %s i ON i.run_id = u.run_id AND i.effect_key = u.effect_key FOR UPDATE OF i SKIP LOCKED)
-SELECT held.*, q.phase, q.due_at FROM held LEFT JOIN %s q ON q.seq = held.queue_seq ORDER BY held.queue_seq`,
+SELECT held.*, q.phase, q.due_at FROM held LEFT JOIN %s q ON q.seq = held.queue_seq AND q.run_id::text = held.run_id AND q.effect_key = held.effect_key AND q.channel = held.channel ORDER BY held.queue_seq`,
 		intentColumns, s.l.table("effect_intents"), s.l.table("dispatch_queue")), runs, names).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {

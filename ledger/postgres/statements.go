@@ -23,7 +23,7 @@ func (l *Ledger) statements() statements {
 SELECT q.seq, q.run_id, q.effect_key, q.due_at FROM %s q
 WHERE q.channel = $1 AND q.phase = 'send' AND NOT q.turn_waiting AND q.due_at <= (SELECT clock_timestamp())
 ORDER BY q.due_at, q.seq LIMIT $2 FOR UPDATE SKIP LOCKED)
-SELECT %s FROM due JOIN %s i ON i.run_id = due.run_id AND i.effect_key = due.effect_key
+SELECT %s, due.seq FROM due JOIN %s i ON i.run_id = due.run_id AND i.effect_key = due.effect_key
 ORDER BY due.due_at, due.seq FOR UPDATE OF i SKIP LOCKED`, t("dispatch_queue"), intentColumns, t("effect_intents")),
 		pickLanes: fmt.Sprintf(`SELECT lane, turn, number FROM %s WHERE lane = ANY($1::text[]) ORDER BY lane FOR UPDATE SKIP LOCKED`, t("lanes")),
 		resolve: fmt.Sprintf(`SELECT count(%s(w.lane)) FROM (SELECT lane FROM %s WHERE wanted ORDER BY lane LIMIT 64 FOR UPDATE SKIP LOCKED) w`,
@@ -45,7 +45,8 @@ VALUES ($1::uuid, $2::uuid, $3, $4, $5, $6, $7, $8, $9::text::jsonb, $10, $11)`,
 		advance:       fmt.Sprintf(`SELECT %s($1, $2)`, t("lane_advance")),
 		enqueue: fmt.Sprintf(`INSERT INTO %s AS q (seq, run_id, effect_key, channel, phase, due_at)
 SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
-ON CONFLICT (seq) DO UPDATE SET phase = excluded.phase, due_at = excluded.due_at`, t("dispatch_queue")),
+ON CONFLICT (seq) DO UPDATE SET run_id = excluded.run_id, effect_key = excluded.effect_key, channel = excluded.channel,
+phase = excluded.phase, due_at = excluded.due_at`, t("dispatch_queue")),
 		dequeue: fmt.Sprintf(`DELETE FROM %s WHERE seq = ANY($1::bigint[])`, t("dispatch_queue")),
 		wait:    fmt.Sprintf(`UPDATE %s SET turn_waiting = true WHERE seq = ANY($1::bigint[])`, t("dispatch_queue")),
 		log: fmt.Sprintf(`INSERT INTO %s (id, run_id, effect_key, attempt, outcome, at, detail)
@@ -73,7 +74,7 @@ FROM json_to_recordset($1::text::json) AS r(id uuid, run_id uuid, effect_key tex
 SELECT $1, n.slot, $3::text::uuid, $4 FROM (SELECT coalesce(max(slot), 0) + 1 AS slot FROM %[1]s WHERE reference = $1) n
 WHERE n.slot <= $2 ON CONFLICT DO NOTHING`, t("approvals_used")),
 		lease: fmt.Sprintf(`WITH held AS MATERIALIZED (SELECT status, lease_owner, lease_epoch, lease_expires_at FROM %s WHERE id = $1::text::uuid FOR SHARE)
-SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp() FROM held`, t("agent_runs")),
+SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp(), (SELECT max(epoch) FROM %s) FROM held`, t("agent_runs"), t("ledger_epochs")),
 		channel: fmt.Sprintf(`SELECT channel, kind, sheet::text, flag, paused, pause_reason, approval_required, rate_per_minute, updated_at FROM %s`, t("channels")),
 	}
 }
