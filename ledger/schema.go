@@ -71,13 +71,17 @@ func (s *Schemas) get(schema json.RawMessage) (*jsonschema.Schema, error) {
 	}
 	compiled, err := compiler.Compile(at)
 	if err != nil {
-		return nil, invalid("payload_schema", "is not a JSON Schema 2020-12: %v", err)
+		return nil, invalid("payload_schema", "is not a JSON Schema 2020-12: %s", oneLine(err))
 	}
 	if s.compiled == nil || len(s.compiled) >= maxSchemas {
 		s.compiled = map[[sha256.Size]byte]*jsonschema.Schema{}
 	}
 	s.compiled[sum] = compiled
 	return compiled, nil
+}
+
+func oneLine(err error) string {
+	return bounded(strings.Join(strings.Fields(err.Error()), " "))
 }
 
 // noLoader keeps a schema from reading files or the network.
