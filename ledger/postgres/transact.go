@@ -39,11 +39,12 @@ type session struct {
 }
 
 // settings holds for one transaction, so that a transaction pooler may stand between. A weaker synchronous_commit is raised, a stronger
-// one kept. Every statement of the hot path has its index: plans are kept, and do not turn into scans where statistics are stale.
+// one kept. A plan that has to scan all the same counts as very dear, which would have it compiled each time, for half a second: no
+// compiler. Every statement of the hot path has its index: plans are kept, and do not turn into scans where statistics are stale.
 const settings = `SELECT set_config('synchronous_commit',
 CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true),
 set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $1, true),
-set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)`
+set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
 const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 
