@@ -101,6 +101,18 @@ func TestAnswerOfAnAdapterThatBreaksRules(t *testing.T) {
 	}
 }
 
+func TestStrayPrintsOfAnAdapterNeverReachStandardOutput(t *testing.T) {
+	logger, logged := bufferedLogger()
+	a, _ := launch(t, "floods standard output", func(o *host.Options) { o.Logger = logger })
+	if got := said(a.Send(context.Background(), attempt(time.Minute))); got != "delivered" {
+		t.Fatalf("got %s", got)
+	}
+	await(t, "the prints are logged", func() bool { return strings.Contains(logged.String(), "wrote to standard error") })
+	if strings.Contains(logged.String(), "wrote to standard output") {
+		t.Error("standard output was written to")
+	}
+}
+
 func killChild(path string) {
 	if content, err := os.ReadFile(path + ".child"); err == nil {
 		if pid, err := strconv.Atoi(string(content)); err == nil && pid > 1 {

@@ -83,27 +83,7 @@ func TestEngineKilledMeansAdapterGoneAndNothingFired(t *testing.T) {
 	for _, mode := range []string{outlives, "stops itself, then begins"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			dir, err := os.MkdirTemp("", "pe")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(dir)
-			program, _ := os.Executable()
-			engine := exec.Command(program)
-			engine.Env = append(os.Environ(), engineVariable+"="+mode, "ENGINE_DIR="+dir)
-			out, err := engine.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := engine.Start(); err != nil {
-				t.Fatal(err)
-			}
-			line, err := bufio.NewReader(out).ReadString('\n')
-			adapter, convErr := strconv.Atoi(strings.TrimSpace(line))
-			if err != nil || convErr != nil || adapter == 0 {
-				t.Fatalf("the engine says %q, %v", line, err)
-			}
-			t.Cleanup(func() { _ = unix.Kill(adapter, unix.SIGKILL) })
+			engine, adapter, dir := startEngine(t, mode)
 			await(t, "the adapter stopped itself in Send", func() bool { return state(adapter) == "T" })
 			if err := engine.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -118,6 +98,45 @@ func TestEngineKilledMeansAdapterGoneAndNothingFired(t *testing.T) {
 			testNextEngineSweeps(t, dir)
 		})
 	}
+}
+
+// startEngine starts an engine of its own process and returns it with the number of its adapter's process.
+func startEngine(t *testing.T, mode string) (engine *exec.Cmd, adapter int, dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine = exec.Command(program)
+	engine.Env = append(os.Environ(), engineVariable+"="+mode, "ENGINE_DIR="+dir)
+	out, err := engine.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	adapter, convErr := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || convErr != nil || adapter == 0 {
+		t.Fatalf("the engine says %q, %v", line, err)
+	}
+	t.Cleanup(func() { _ = unix.Kill(adapter, unix.SIGKILL) })
+	return engine, adapter, dir
+}
+
+func TestKernelEndsAnAdapterThatIsDeafToItsLifeline(t *testing.T) {
+	engine, adapter, _ := startEngine(t, deaf)
+	if err := engine.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = engine.Wait()
+	await(t, "the adapter is gone", func() bool { return !alive(adapter) })
 }
 
 // testNextEngineSweeps checks that an engine removes what one that was killed left behind.

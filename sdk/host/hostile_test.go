@@ -162,7 +162,11 @@ var behaviours = map[string]behaviour{
 	}},
 	"panics at start": {main: func() int { panic("no home directory") }},
 	"ends at start":   {main: func() int { return 7 }},
-	"raw":             {main: rawMain},
+	"raw":             {main: func() int { return rawMain(true) }},
+	deaf: {main: func() int {
+		signal.Ignore(syscall.SIGHUP)
+		return rawMain(false)
+	}},
 	"gets weaker": {main: func() int {
 		a := toyAdapter("dies before begin")
 		marker := os.Getenv("MARKER")
@@ -174,7 +178,10 @@ var behaviours = map[string]behaviour{
 	}},
 }
 
-const outlives = "outlives its engine"
+const (
+	outlives = "outlives its engine"
+	deaf     = "is deaf to its lifeline"
+)
 
 // The parent-death signal belongs to the main thread, which only an init function is sure to run on.
 func init() {

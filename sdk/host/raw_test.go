@@ -39,7 +39,7 @@ type rawAdapter struct {
 	over chan struct{}
 }
 
-func rawMain() int {
+func rawMain(lifeline bool) int {
 	if os.Getenv("PAWL_ADAPTER_COOKIE") == "" {
 		return 2
 	}
@@ -74,11 +74,13 @@ func rawMain() int {
 		}}},
 	}, raw)
 	go func() { _ = server.Serve(listener) }()
-	go func() { // the lifeline
-		var b [1]byte
-		_, _ = os.NewFile(3, "lifeline").Read(b[:])
-		os.Exit(6)
-	}()
+	if lifeline {
+		go func() {
+			var b [1]byte
+			_, _ = os.NewFile(3, "lifeline").Read(b[:])
+			os.Exit(6)
+		}()
+	}
 	fmt.Printf("1|1|unix|%s|grpc|%s\n", path, base64.RawStdEncoding.EncodeToString(der))
 	<-raw.over
 	if os.WriteFile(os.Getenv("MARKER"), nil, 0o600) != nil {
