@@ -82,14 +82,24 @@ func start(settings []string) (_ *Server, err error) {
 			return nil, fmt.Errorf("give directory away: %w", err)
 		}
 	}
-	initdb := s.command("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username="+superuser, "--pgdata="+s.data())
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	if err := s.initialise(); err != nil {
+		return nil, err
 	}
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
 	return s, s.Start()
+}
+
+// initialise makes the data directory. The death signal needs a thread that stays.
+func (s *Server) initialise() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	initdb := s.command("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username="+superuser, "--pgdata="+s.data())
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -198,6 +208,23 @@ func (s *Server) end(how syscall.Signal) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Standby stops the server in order and starts it as a standby (it then takes no writes), or as a primary again.
+func (s *Server) Standby(t testing.TB, standby bool) {
+	t.Helper()
+	s.Stop()
+	signal := filepath.Join(s.data(), "standby.signal")
+	err := os.Remove(signal)
+	if standby {
+		err = os.WriteFile(signal, nil, 0o644) // the server reads it as another user
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
