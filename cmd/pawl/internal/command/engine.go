@@ -22,7 +22,8 @@ issues receipts. Any number of engines may run on one ledger.
 An embedded ledger (sqlite:) is made and migrated at the start. A Postgres ledger is migrated by: pawl migrate up
 
 SIGTERM or SIGINT stops it in order: nothing more is taken, and what is under way is finished, for up to stop_grace. A
-second signal ends the adapters at once. Whenever and however it ends, no effect is lost or sent again because of it.`,
+second signal ends the adapters at once. However it ends, also by a kill, the ledger holds what may have been sent, and the
+next engine finds out what became of it.`,
 		Example: `  pawl engine --config pawl.yaml`,
 		Args:    none,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawlworks/pawl/sdk"
 )
 
-// maybe is a channel whose payload says what becomes of it: {"do":"deliver"|"doubt"|"reject"}. It cannot be probed. Every call of Send leaves
+// maybe is a channel whose payload says what becomes of it: {"do":"deliver"|"doubt"|"reject"|"hang"}. It cannot be probed. Every call of Send leaves
 // a line in a file.
 type maybe struct{ path string }
 
@@ -20,7 +20,7 @@ func maybeAdapter() sdk.Adapter {
 		Sheet: channel.Sheet{
 			Kind: "maybe", Version: "1.0.0", Token: channel.TokenDerived, Replay: channel.ReplayNever, Probe: channel.ProbeNone, Begin: true,
 			SettleTime:    channel.Duration(1e6),
-			PayloadSchema: json.RawMessage(`{"type":"object","required":["do"],"additionalProperties":false,"properties":{"do":{"enum":["deliver","doubt","reject"]},"n":{"type":"integer"}}}`),
+			PayloadSchema: json.RawMessage(`{"type":"object","required":["do"],"additionalProperties":false,"properties":{"do":{"enum":["deliver","doubt","reject","hang"]},"n":{"type":"integer"}}}`),
 		},
 		New: func(_ context.Context, raw json.RawMessage) (channel.Channel, error) {
 			var c struct{ Path, Password string }
@@ -39,7 +39,7 @@ func (m maybe) IdempotencyToken(_ context.Context, r channel.TokenRequest) (chan
 	return channel.Token{Version: r.Version, Data: []byte(r.Intent.RunID + r.Intent.EffectKey)}, nil
 }
 
-func (m maybe) Send(_ context.Context, a channel.Attempt) (channel.Outcome, error) {
+func (m maybe) Send(ctx context.Context, a channel.Attempt) (channel.Outcome, error) {
 	var p struct{ Do string }
 	if err := json.Unmarshal(a.Intent.Payload, &p); err != nil {
 		return channel.Outcome{}, channel.Rejected("", err)
@@ -60,6 +60,8 @@ func (m maybe) Send(_ context.Context, a channel.Attempt) (channel.Outcome, erro
 		return channel.Delivered(channel.Evidence{ID: "maybe-" + a.Intent.EffectKey}), nil
 	case "reject":
 		return channel.Outcome{}, channel.Rejected("550", errors.New("no such recipient"))
+	case "hang":
+		<-ctx.Done()
 	}
 	return channel.Outcome{}, channel.Ambiguous("reply", errors.New("the answer never came"))
 }

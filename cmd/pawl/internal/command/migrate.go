@@ -74,11 +74,7 @@ func newMigrateStatus() *cobra.Command {
 
 // showMigrations prints what the ledger has, and then says whether it can be used.
 func showMigrations(c *cobra.Command, cfg config.Config, out output, wasMigrated bool) error {
-	all, err := server.Migrations(c.Context(), cfg)
-	if err != nil {
-		return err
-	}
-	m := migrated{Ledger: cfg.Ledger.URL.String(), Migrations: all}
+	m := migrated{Ledger: cfg.Ledger.URL.String()}
 	l, unusable := server.OpenLedger(c.Context(), cfg)
 	if unusable == nil {
 		m.LedgerID = l.ID()
@@ -87,6 +83,14 @@ func showMigrations(c *cobra.Command, cfg config.Config, out output, wasMigrated
 	if unusable != nil && wasMigrated {
 		return unusable
 	}
+	all, err := server.Migrations(c.Context(), cfg)
+	if err != nil && unusable != nil { // it is said best by what an engine would be told
+		return unusable
+	}
+	if err != nil {
+		return err
+	}
+	m.Migrations = all
 	err = out.print(c, m, func(w io.Writer) {
 		row(w, "ledger", m.Ledger)
 		optional(w, "id", m.LedgerID)

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -13,21 +11,28 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite"
+
+	"github.com/pawlworks/pawl/ledger/ledgertest/pgtest"
 )
 
 // patience bounds each wait of a script for an engine.
 const patience = 60 * time.Second
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script", nil) }
+
+func TestScriptsOnPostgres(t *testing.T) {
+	runScripts(t, "testdata/postgres", map[string]string{"PG": pgtest.Database(t)})
+}
+
+func runScripts(t *testing.T, dir string, more map[string]string) {
 	self, digest := testBinary(t)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
@@ -35,12 +40,16 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SHA256", digest)
 			e.Setenv("RUN", "0b9f1f4e-3a52-4c83-9c0e-5b1d8f1c2a77")
 			e.Setenv("TMPDIR", os.TempDir()) // sockets need a short path
+			for name, value := range more {
+				e.Setenv(name, value)
+			}
 			e.Values[engines{}] = map[string]*engineProcess{}
 			e.Defer(func() { stopAll(e.Values[engines{}].(map[string]*engineProcess)) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": code, "fault": fault, "expand": expand, "sql": runSQL, "engine-start": engineStart, "engine-stop": engineStop, "capture": capture, "number": number,
+			"code": code, "fault": fault, "expand": expand, "sql": runSQL, "capture": capture, "number": number, "await": await,
+			"engine-start": engineStart, "engine-stop": engineStop, "engine-signal": engineSignal,
 		},
 	})
 }
@@ -131,71 +140,12 @@ func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(errors.Join(err, db.Close()))
 }
 
-type engines struct{}
-
-type engineProcess struct {
-	cmd  *exec.Cmd
-	log  bytes.Buffer // read after done
-	done chan struct{}
-}
-
-// engine-start NAME args… runs "pawl engine args…" and returns once it says that it has started.
-func engineStart(ts *testscript.TestScript, _ bool, args []string) {
-	running := ts.Value(engines{}).(map[string]*engineProcess)
-	program, err := exec.LookPath("pawl")
-	ts.Check(err)
-	e := &engineProcess{cmd: exec.Command(program, append([]string{"engine"}, args[1:]...)...), done: make(chan struct{})}
-	e.cmd.Dir = ts.MkAbs(".")
-	e.cmd.Env = append(os.Environ(), "SECRET_FOR_ADAPTER="+ts.Getenv("SECRET_FOR_ADAPTER"))
-	pipe, err := e.cmd.StderrPipe()
-	ts.Check(err)
-	ts.Check(e.cmd.Start())
-	started := make(chan struct{})
-	go func() {
-		defer close(e.done)
-		lines := bufio.NewScanner(pipe)
-		for lines.Scan() {
-			e.log.WriteString(lines.Text() + "\n")
-			if strings.Contains(lines.Text(), "engine.started") {
-				close(started)
-			}
+// await FILE TEXT waits until a file that another process writes holds a text.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	for give := time.Now().Add(patience); time.Now().Before(give); time.Sleep(5 * time.Millisecond) {
+		if text, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && strings.Contains(string(text), args[1]) {
+			return
 		}
-	}()
-	running[args[0]] = e
-	select {
-	case <-started:
-	case <-e.done:
-		_ = e.cmd.Wait()
-		delete(running, args[0])
-		ts.Fatalf("the engine did not start:\n%s", e.log.String())
-	case <-time.After(patience):
-		ts.Fatalf("the engine did not start in time")
 	}
-}
-
-// engine-stop NAME stops it in order, wants exit code 0, and leaves its log in NAME.log.
-func engineStop(ts *testscript.TestScript, _ bool, args []string) {
-	running := ts.Value(engines{}).(map[string]*engineProcess)
-	e := running[args[0]]
-	delete(running, args[0])
-	ts.Check(e.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-e.done:
-	case <-time.After(patience):
-		_ = e.cmd.Process.Kill()
-		<-e.done
-		ts.Logf("%s", e.log.String())
-		ts.Fatalf("the engine did not stop in time")
-	}
-	err := e.cmd.Wait()
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".log"), e.log.Bytes(), 0o600))
-	ts.Check(err)
-}
-
-func stopAll(running map[string]*engineProcess) {
-	for _, e := range running {
-		_ = e.cmd.Process.Kill()
-		<-e.done
-		_ = e.cmd.Wait()
-	}
+	ts.Fatalf("%s does not come to hold %q", args[0], args[1])
 }

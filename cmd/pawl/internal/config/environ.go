@@ -56,6 +56,27 @@ func leaves(path []string, t reflect.Type, names []string) []leaf {
 	return found
 }
 
+// Keys returns every key of the file, in order, with NAME for a channel's name.
+func Keys() []string {
+	var all []string
+	var walk func(path string, t reflect.Type)
+	walk = func(path string, t reflect.Type) {
+		switch {
+		case t.Kind() == reflect.Struct:
+			keys, at := fields(t)
+			for _, key := range keys {
+				walk(strings.TrimPrefix(path+"."+key, "."), t.Field(at[key]).Type)
+			}
+		case t.Kind() == reflect.Map:
+			walk(path+".NAME", t.Elem())
+		default:
+			all = append(all, path)
+		}
+	}
+	walk("", reflect.TypeFor[Config]())
+	return all
+}
+
 // overlay reads the environment: values by path, and what looks like a mistake.
 func overlay(environ, channels []string, p places) (values map[string]any, faults []Fault, warnings []string) {
 	values = map[string]any{}
