@@ -130,8 +130,9 @@ func (m Abandon) apply(s *Snapshot, c *Change) error {
 		return err
 	}
 	to := i.clone()
-	if m.NotSent && !i.Probing {
-		to.SendStartedAt = time.Time{}
+	var proof Proof
+	if m.NotSent && !i.Probing && i.Stamped() {
+		to.SendStartedAt, proof = time.Time{}, ProofNotSent
 	}
 	switch m.As {
 	case NeverSent, Refused:
@@ -151,7 +152,7 @@ func (m Abandon) apply(s *Snapshot, c *Change) error {
 		return &RefusedError{"abandon", "kind", fmt.Sprintf("%q is no end", m.As)}
 	}
 	to.abandon(s.Now, m.As, m.Reason)
-	c.step(i, to, "")
+	c.step(i, to, proof)
 	c.finish(to)
 	outcome := LogAbandoned
 	switch m.As {

@@ -153,6 +153,10 @@ func legal(step ledger.Step) error {
 		return bad("a reopen that keeps the number")
 	case from.State == ledger.StateDispatched && to.State == ledger.StateIntent && step.Proof == "":
 		return bad("a reopen without a proof")
+	case to.State == ledger.StateAbandoned && from.Stamped() && !to.Stamped() && step.Proof == "":
+		return bad("a stamp goes without a proof")
+	case to.State == ledger.StateAbandoned && len(from.Doubts) > len(to.Doubts) && step.Proof != ledger.ProofPerson && step.Proof != ledger.ProofAbsentForGood:
+		return bad("doubt is hidden")
 	case to.State == ledger.StateCommitted && len(to.Evidence) == 0:
 		return bad("committed without evidence")
 	case to.State == ledger.StateAbandoned && to.AbandonedAs == "":

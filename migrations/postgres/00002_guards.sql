@@ -107,6 +107,12 @@ BEGIN
             ELSIF OLD.may_have_taken_effect AND NOT NEW.may_have_taken_effect AND NEW.proof NOT IN ('absent_for_good', 'person') THEN
                 why := 'only a finding for all versions, or a person, clears doubt';
             END IF;
+        ELSIF NEW.state = 'abandoned' THEN
+            IF OLD.send_started_at IS NOT NULL AND NEW.send_started_at IS NULL AND NEW.proof NOT IN ('not_sent', 'absent_for_good', 'person') THEN
+                why := 'there is a stamp, and no proof that nothing was sent';
+            ELSIF OLD.may_have_taken_effect AND NOT NEW.may_have_taken_effect AND NEW.proof NOT IN ('absent_for_good', 'person') THEN
+                why := 'only a finding for all versions, or a person, clears doubt';
+            END IF;
         END IF;
     ELSIF NEW.state = 'dispatched' THEN
         IF NEW.fence_epoch = OLD.fence_epoch THEN

@@ -368,6 +368,9 @@ BEGIN
         WHEN NEW.state = 'committed'
              AND (NEW.external_ref IS NOT NULL AND NEW.committed_at IS NOT NULL AND NEW.established <> '' AND NEW.abandoned_as = '') IS NOT TRUE
             THEN RAISE(ABORT, 'effect_intents: a commit needs evidence (external_ref), established and committed_at')
+        WHEN NEW.state = 'abandoned' AND OLD.send_started_at IS NOT NULL AND NEW.send_started_at IS NULL
+             AND NEW.proof NOT IN ('not_sent', 'absent_for_good', 'person')
+            THEN RAISE(ABORT, 'effect_intents: there is a stamp, and no proof that nothing was sent')
         WHEN OLD.state = 'intent' AND NEW.state = 'abandoned' AND OLD.may_have_taken_effect <> 0
             THEN RAISE(ABORT, 'effect_intents: an intent in doubt is found out first; it cannot be abandoned unsent')
         WHEN NEW.state = 'abandoned' AND (NEW.abandoned_as <> '' AND NEW.committed_at IS NOT NULL) IS NOT TRUE
