@@ -32,7 +32,7 @@ const (
 func ExitCodes() []string {
 	return []string{
 		"done; for send: committed",
-		"the answer is no: an intent is held or abandoned, a claim conflicts, a move is refused, a receipt is rejected",
+		"the answer is no: an intent is held or abandoned, a claim conflicts or its channel is off, a move is refused, a receipt is rejected",
 		"the command line, the configuration or a value in the input is wrong",
 		"the ledger cannot be used: it does not answer, is not migrated, is from a newer version, or is another one than configured",
 		"not known yet: send stopped waiting and the intent goes on",

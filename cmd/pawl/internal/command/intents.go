@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
@@ -58,6 +59,11 @@ func newIntentsList() *cobra.Command {
 }
 
 func listIntents(c *cobra.Command, from source, out output, filter ledger.Filter, text func(w io.Writer, l ledger.Ledger, c *cobra.Command, found []ledger.Intent) error) error {
+	run, err := runOf("--run", filter.RunID)
+	if err != nil {
+		return err
+	}
+	filter.RunID = run
 	return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
 		found, next, err := l.Intents(c.Context(), filter)
 		if err != nil {
@@ -111,8 +117,12 @@ func newIntentsShow() *cobra.Command {
 		Short: "Show one intent with its log, tokens and receipts",
 		Args:  exactly("RUN", "KEY"),
 		RunE: func(c *cobra.Command, args []string) error {
+			k, err := keyOf(args)
+			if err != nil {
+				return err
+			}
 			return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-				d, err := readDetail(c, l, keyOf(args), payload)
+				d, err := readDetail(c, l, k, payload)
 				if err != nil {
 					return err
 				}
@@ -164,10 +174,14 @@ nothing more is sent, and it is found out first what became of it.`,
 			if by == "" {
 				return usage("--by is missing: say who cancels")
 			}
+			k, err := keyOf(args)
+			if err != nil {
+				return err
+			}
 			return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-				r, err := l.Move(c.Context(), keyOf(args), ledger.RequestCancel{By: by, Reason: reason})
+				r, err := l.Move(c.Context(), k, ledger.RequestCancel{By: by, Reason: reason})
 				if err != nil {
-					return fmt.Errorf("cancel %s: %w", keyOf(args), err)
+					return fmt.Errorf("cancel %s: %w", k, err)
 				}
 				return out.print(c, viewIntent(r.Intent), func(w io.Writer) { printOutcome(w, r.Intent) })
 			})
@@ -180,4 +194,20 @@ nothing more is sent, and it is found out first what became of it.`,
 	return c
 }
 
-func keyOf(args []string) ledger.Key { return ledger.Key{RunID: args[0], EffectKey: args[1]} }
+// keyOf reads RUN and KEY.
+func keyOf(args []string) (ledger.Key, error) {
+	run, err := runOf("RUN", args[0])
+	return ledger.Key{RunID: run, EffectKey: args[1]}, err
+}
+
+// runOf reads a run's id as the ledger writes it. An empty one stays empty.
+func runOf(name, text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != len(id.String()) {
+		return "", usage("%s: %q is not a UUID", name, cut(text))
+	}
+	return id.String(), nil
+}

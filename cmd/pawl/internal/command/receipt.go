@@ -35,8 +35,12 @@ Anybody can verify them with the public key: the file receipt.pub.pem in the eng
 			if (run == "") != (key == "") {
 				return usage("--run and --key name one intent together; give both or none")
 			}
+			only, err := runOf("--run", run)
+			if err != nil {
+				return err
+			}
 			return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-				return exportTo(c, l, ledger.Key{RunID: run, EffectKey: key}, file)
+				return exportTo(c, l, ledger.Key{RunID: only, EffectKey: key}, file)
 			})
 		},
 	}

@@ -44,10 +44,14 @@ number that holds list or intents show printed: if the intent has changed since,
 			if err := d.check(); err != nil {
 				return err
 			}
+			k, err := keyOf(args)
+			if err != nil {
+				return err
+			}
 			return from.with(c.Context(), func(l ledger.Ledger, cfg config.Config) error {
-				i, err := d.make(c, l, keyOf(args), cfg)
+				i, err := d.make(c, l, k, cfg)
 				if err != nil {
-					return fmt.Errorf("resolve %s: %w", keyOf(args), err)
+					return fmt.Errorf("resolve %s: %w", k, err)
 				}
 				return out.print(c, viewIntent(i), func(w io.Writer) { printOutcome(w, i) })
 			})
