@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/pawlworks/pawl/core/channel"
@@ -132,8 +133,8 @@ func (m Late) apply(s *Snapshot, c *Change) error {
 	if m.Outcome != LateSent || len(i.LateEvidence) > 0 {
 		return nil
 	}
-	if i.State == StateCommitted && i.Fence() == m.Fence {
-		return nil // our own commit had worked
+	if i.State == StateCommitted && (i.Fence() == m.Fence || m.saysTheSame(i, late.Evidence)) {
+		return nil // our own commit had worked, or a probe was quicker than the answer
 	}
 	to := i.clone()
 	to.LateEvidence = late.Evidence
@@ -142,4 +143,11 @@ func (m Late) apply(s *Snapshot, c *Change) error {
 	c.Result.Alarm = "evidence arrived for an intent that had ended as " + i.Outcome()
 	c.Receipts = append(c.Receipts, effect(*s, to, receipt.Late))
 	return nil
+}
+
+// saysTheSame reports whether the evidence is that of the one attempt there ever was, which the intent is committed with. After several
+// attempts the same id may stand for two effects: a token outlives an attempt.
+func (m Late) saysTheSame(i Intent, evidence json.RawMessage) bool {
+	id := EvidenceID(evidence)
+	return i.Attempts == 1 && m.Attempt == 1 && id != "" && id == EvidenceID(i.Evidence)
 }

@@ -380,3 +380,31 @@ func TestHeartbeatShortensNoWaitForAnAbsence(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnswerThatComesAfterAProbeFoundTheSameIsNoAlarm(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempt int // that answers
+		earlier bool
+		id      string
+		alarm   bool
+	}{
+		"of the only attempt":          {attempt: 1, id: "m-1"},
+		"with another id":              {attempt: 1, id: "m-2", alarm: true},
+		"without an id":                {attempt: 1, alarm: true},
+		"after there was a second try": {attempt: 1, id: "m-1", earlier: true, alarm: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf().stamped(t, strong())
+			old := s.row.Fence()
+			s.expired().probing(t)
+			s.must(t, ledger.Commit{Fence: s.row.Fence(), Evidence: evidence("m-1"), Established: ledger.ByProbe})
+			if c.earlier {
+				s.row.Attempts = 2
+			}
+			r := s.must(t, ledger.Late{Key: s.row.Key, Fence: old, Attempt: c.attempt, Outcome: ledger.LateSent, Evidence: evidence(c.id)})
+			if (r.Alarm != "") != c.alarm || (len(s.row.LateEvidence) > 0) != c.alarm {
+				t.Errorf("alarm %q, late evidence %s", r.Alarm, s.row.LateEvidence)
+			}
+		})
+	}
+}
