@@ -240,28 +240,32 @@ func (s *sim) actions() []action {
 }
 
 func TestWhateverHappensOneIntentHasOneEffectAndTheRowKnows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := newSim(t)
-		actions := s.actions()
-		for range 120 {
-			var can []action
-			for _, a := range actions {
-				if a.can() {
-					for range a.weight {
-						can = append(can, a)
-					}
+	for range 4 { // rapid's hundred runs, each with a seed of its own
+		rapid.Check(t, oneLife)
+	}
+}
+
+func oneLife(t *rapid.T) {
+	s := newSim(t)
+	actions := s.actions()
+	for range 120 {
+		var can []action
+		for _, a := range actions {
+			if a.can() {
+				for range a.weight {
+					can = append(can, a)
 				}
 			}
-			n := rapid.SampledFrom(indices(len(can))).Draw(t, "next")
-			t.Log(can[n].name)
-			can[n].do(t)
-			s.check(t)
-			if s.row.State.Terminal() && rapid.SampledFrom(indices(8)).Draw(t, "stop") == 7 {
-				break
-			}
 		}
-		s.finish(t)
-	})
+		n := rapid.SampledFrom(indices(len(can))).Draw(t, "next")
+		t.Log(can[n].name)
+		can[n].do(t)
+		s.check(t)
+		if s.row.State.Terminal() && rapid.SampledFrom(indices(8)).Draw(t, "stop") == 7 {
+			break
+		}
+	}
+	s.finish(t)
 }
 
 // indices lets rapid choose evenly; its ranges prefer small numbers.

@@ -37,6 +37,6 @@ type testCase struct {
 func topics() []topic {
 	return []topic{
 		claimTopic(), approvalTopic(), fenceTopic(), sendTopic(), commitTopic(), reopenTopic(), lookTopic(), lateTopic(),
-		scanTopic(), laneTopic(), effectsTopic(), channelsTopic(), leaseTopic(), readerTopic(), illegalTopic(),
+		scanTopic(), laneTopic(), effectsTopic(), channelsTopic(), leaseTopic(), readerTopic(), illegalTopic(), raceTopic(), epochTopic(),
 	}
 }
