@@ -57,7 +57,8 @@ type batch struct {
 	lease    *leaseRow
 
 	w       writer
-	waiting []int64 // queue rows whose turn has not come
+	waiting []int64  // queue rows whose turn has not come
+	wanted  []string // their lanes: whoever has the turn may have been overlooked
 }
 
 type laneRow struct{ turn, number int64 }
@@ -82,6 +83,7 @@ func (b *batch) run(ctx context.Context) error {
 		}
 	}
 	if len(b.waiting) > 0 {
+		b.s.queue(b.l.sql.want, b.wanted)
 		b.s.queue(b.l.sql.wait, b.waiting)
 	}
 	b.w.queue(b.s)
@@ -218,7 +220,7 @@ func (b *batch) take(ctx context.Context, row *intentRow, beside around) error {
 			return nil // somebody moves the lane just now
 		}
 		if i.LanePosition > lane.turn {
-			b.waiting = append(b.waiting, row.seq)
+			b.waiting, b.wanted = append(b.waiting, row.seq), append(b.wanted, i.Lane)
 			return nil
 		}
 	}

@@ -42,6 +42,10 @@ func (l *Ledger) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger.
 		if err := w.add(row, change); err != nil {
 			return err
 		}
+		if len(change.Steps) == 0 && change.NewLate == nil {
+			// It was done already, by a COMMIT whose answer may be lost. This one waits for all before it to be durable.
+			s.queue("SELECT pg_current_xact_id()")
+		}
 		err = s.write(ctx, w)
 		if errors.Is(err, errEvidenceClash) {
 			clash = change.EvidenceID // it is looked for under the lock, and only if it is wanted

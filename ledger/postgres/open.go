@@ -109,7 +109,8 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	}
 	l := &Ledger{
 		pool: o.Pool, schema: o.Schema, signer: o.Signer, logger: o.Logger, timeout: o.StatementTimeout,
-		timeoutText: fmt.Sprint(o.StatementTimeout.Milliseconds()), columns: changing(), notices: &notices{},
+		// The server gives up first: its answer says more than a connection that was dropped.
+		timeoutText: fmt.Sprint(o.StatementTimeout.Milliseconds() * 9 / 10), columns: changing(), notices: &notices{},
 	}
 	l.sql = l.statements()
 	if o.Pool == nil {

@@ -73,11 +73,12 @@ func (s *session) page(ctx context.Context, after ledger.Key, limit int, out *le
 CASE WHEN p.state IN ('committed', 'abandoned') THEN q.seq IS NOT NULL OR (l.turn IS NOT NULL AND l.turn = p.lane_position)
  ELSE q.seq IS NULL OR q.phase <> CASE p.state WHEN 'intent' THEN 'send' ELSE 'look' END
  OR q.due_at > CASE WHEN p.state = 'intent' THEN p.due_at WHEN p.fence_owner = '' THEN coalesce(p.probe_at, p.fence_expires_at) ELSE p.fence_expires_at END
- OR (l.turn = p.lane_position AND (q.turn_waiting OR p.lane_turn_ended)) END
+ OR (l.turn = p.lane_position AND (q.turn_waiting OR p.lane_turn_ended))
+ OR (l.turn < p.lane_position AND NOT EXISTS (SELECT FROM %s h WHERE h.lane = p.lane AND h.lane_position = l.turn)) END
 FROM (SELECT run_id, effect_key, channel, state, due_at, fence_owner, fence_expires_at, probe_at, queue_seq, lane, lane_position, lane_turn_ended
  FROM %s WHERE (run_id, effect_key) > ($1::uuid, $2) ORDER BY run_id, effect_key LIMIT $3) p
 LEFT JOIN %s q ON q.seq = p.queue_seq AND q.run_id = p.run_id AND q.effect_key = p.effect_key AND q.channel = p.channel LEFT JOIN %s l ON l.lane = p.lane ORDER BY p.run_id, p.effect_key`,
-		s.l.table("effect_intents"), s.l.table("dispatch_queue"), s.l.table("lanes")), after.RunID, after.EffectKey, limit).
+		s.l.table("effect_intents"), s.l.table("effect_intents"), s.l.table("dispatch_queue"), s.l.table("lanes")), after.RunID, after.EffectKey, limit).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				var k ledger.Key
@@ -159,6 +160,8 @@ SELECT held.*, q.phase, q.due_at FROM held LEFT JOIN %s q ON q.seq = held.queue_
 		if i := h.row.intent; i.Lane != "" && !i.State.Terminal() {
 			s.queue(fmt.Sprintf(`UPDATE %s q SET turn_waiting = false FROM %s l WHERE q.seq = $1 AND q.turn_waiting AND l.lane = $2 AND l.turn >= $3`,
 				s.l.table("dispatch_queue"), s.l.table("lanes")), h.row.seq, i.Lane, i.LanePosition)
+			s.queue(fmt.Sprintf(`UPDATE %s l SET wanted = true WHERE l.lane = $1 AND NOT l.wanted
+AND NOT EXISTS (SELECT FROM %s h WHERE h.lane = l.lane AND h.lane_position = l.turn)`, s.l.table("lanes"), s.l.table("effect_intents")), i.Lane)
 		}
 	}
 	return nil

@@ -4,10 +4,10 @@ import "fmt"
 
 // statements holds the ledger's SQL with its schema filled in: nothing depends on a search path.
 type statements struct {
-	lock, lockFree, pick, pickLanes, resolve, nextDue, around, aroundOne string
-	token, deadTokens, late, usedLate, evidenceID, evidenceOwner         string
-	raiseLane, advance, enqueue, dequeue, wait, log, receipt, count      string
-	claim, existing, useApproval, channelsOf, dedupe, lease, channel     string
+	lock, lockFree, pick, pickLanes, resolve, nextDue, around, aroundOne  string
+	token, deadTokens, late, usedLate, evidenceID, evidenceOwner          string
+	raiseLane, advance, enqueue, dequeue, wait, want, log, receipt, count string
+	claim, existing, useApproval, channelsOf, dedupe, lease, channel      string
 }
 
 func (l *Ledger) table(name string) string { return quoteName(l.schema) + "." + quoteName(name) }
@@ -49,6 +49,7 @@ ON CONFLICT (seq) DO UPDATE SET run_id = excluded.run_id, effect_key = excluded.
 phase = excluded.phase, due_at = excluded.due_at`, t("dispatch_queue")),
 		dequeue: fmt.Sprintf(`DELETE FROM %s WHERE seq = ANY($1::bigint[])`, t("dispatch_queue")),
 		wait:    fmt.Sprintf(`UPDATE %s SET turn_waiting = true WHERE seq = ANY($1::bigint[])`, t("dispatch_queue")),
+		want:    fmt.Sprintf(`UPDATE %s SET wanted = true WHERE lane = ANY($1::text[]) AND NOT wanted`, t("lanes")),
 		log: fmt.Sprintf(`INSERT INTO %s (id, run_id, effect_key, attempt, outcome, at, detail)
 SELECT u1, u2, u3, u4, u5, u6, u7::jsonb FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::timestamptz[], $7::text[])
 AS u(u1, u2, u3, u4, u5, u6, u7)`, t("outbox_dispatch_log")),

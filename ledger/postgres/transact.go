@@ -46,7 +46,7 @@ CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_appl
 set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $1, true),
 set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`
 
-const begin = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
+const begin = `BEGIN ISOLATION LEVEL READ COMMITTED`
 
 // transact runs f in a transaction of the ledger's own, again while the database asks for it, within the statement time-out. f ends it with
 // [session.commit]; if f returns without, it is rolled back.

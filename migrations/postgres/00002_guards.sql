@@ -58,6 +58,11 @@ BEGIN
         FROM added a LEFT JOIN lanes l ON l.lane = a.lane
         ORDER BY a.queue_seq
         ON CONFLICT DO NOTHING;
+    -- The turn may be at a place that a duplicate left empty: the next fence passes over it.
+    UPDATE lanes l SET wanted = true
+        WHERE l.lane IN (SELECT lane FROM added WHERE lane_position > 1) AND NOT l.wanted
+            AND l.turn < (SELECT max(a.lane_position) FROM added a WHERE a.lane = l.lane)
+            AND NOT EXISTS (SELECT FROM effect_intents i WHERE i.lane = l.lane AND i.lane_position = l.turn);
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
