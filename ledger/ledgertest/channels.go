@@ -36,7 +36,7 @@ func channelsKeep(f *fixture) {
 	f.must(f.Ledger.SetPaused(f.ctx(), f.channel, false, ""))
 	row, err = f.Ledger.ChannelRow(f.ctx(), f.channel)
 	f.must(err)
-	if row.Paused || row.PauseReason != "" || row.Sends() != true {
+	if row.Paused || row.PauseReason != "" || !row.Sends() {
 		f.t.Errorf("unpaused is %+v", row)
 	}
 	if err := f.Ledger.SetFlag(f.ctx(), f.channel, "sideways"); err == nil {
