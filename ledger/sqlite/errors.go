@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -41,5 +40,3 @@ func callerError(err error) error {
 	}
 	return err
 }
-
-func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
