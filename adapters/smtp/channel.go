@@ -82,7 +82,7 @@ func (m *mailer) IdempotencyToken(_ context.Context, request channel.TokenReques
 		return channel.Token{}, channel.Rejected("", fmt.Errorf("compose the message: %w", err))
 	}
 	if len(raw) > maxMessage {
-		return channel.Token{}, channel.Rejected("", fmt.Errorf("the message has %d bytes, at most %d fit: text far beyond ASCII grows threefold, send it as an attachment", len(raw), maxMessage))
+		return channel.Token{}, channel.Rejected("", fmt.Errorf("the message has %d bytes, at most %d fit: encoded text can grow threefold, send it as an attachment", len(raw), maxMessage))
 	}
 	encoded, err := json.Marshal(h)
 	if err != nil {

@@ -34,7 +34,7 @@ func (c *Config) connect(ctx context.Context, until time.Time) (*session, phase,
 	if err != nil {
 		return nil, phaseConnect, err
 	}
-	s := &session{config: c, raw: raw, gate: &gate{Conn: raw, idle: c.CommandTimeout.D(), until: until}}
+	s := &session{config: c, raw: raw, gate: &gate{Conn: raw, raw: raw, idle: c.CommandTimeout.D(), until: until}}
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
 	at, err := s.open(ctx)

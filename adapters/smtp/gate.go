@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-const (
-	// peek is how long the gate listens for a server that speaks out of turn before the final dot.
-	peek = time.Millisecond
-	// maxReplies bounds what a server may say in one session, in bytes.
-	maxReplies = 1 << 20
-)
+// maxReplies bounds what a server may say in one session, in bytes.
+const maxReplies = 1 << 20
 
 // finalDot is what makes the effect.
 var finalDot = []byte(".\r\n")
@@ -32,6 +31,7 @@ var (
 // The client library writes the rest of its buffer and the dot in one go, so that this cannot be done above it.
 type gate struct {
 	net.Conn
+	raw    net.Conn      // the TCP connection itself
 	prefix []byte        // read before the connection: a greeting that was read already
 	idle   time.Duration // of one write of the message
 	until  time.Time     // no deadline is later than this; zero: none
@@ -177,7 +177,13 @@ func (g *gate) scan(p []byte) int {
 // listen makes sure that the server is there and has said nothing since its 354: an early reply would be taken for the
 // answer to the dot.
 func (g *gate) listen() error {
-	if err := g.Conn.SetReadDeadline(time.Now().Add(peek)); err != nil {
+	if raw, ok := g.raw.(syscall.Conn); ok {
+		if err := peek(raw); err != nil {
+			return err
+		}
+	}
+	// What TLS has read already is not in the socket any more. A deadline in the past reads that and nothing else.
+	if err := g.Conn.SetReadDeadline(time.Unix(1, 0)); err != nil {
 		return err
 	}
 	var one [1]byte
@@ -190,6 +196,30 @@ func (g *gate) listen() error {
 		return fmt.Errorf("%w: %w", errWentAway, err)
 	}
 	return g.SetReadDeadline(time.Time{})
+}
+
+// peek looks into the socket without taking anything out and without waiting. A read with a short deadline would not do:
+// on a busy machine the deadline can pass before the read begins, and then it sees nothing of what is there.
+func peek(conn syscall.Conn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var found error
+	err = raw.Control(func(fd uintptr) {
+		var one [1]byte
+		n, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		case err != nil:
+			found = fmt.Errorf("%w: %w", errWentAway, err)
+		case n == 0:
+			found = errWentAway
+		default:
+			found = errOutOfTurn
+		}
+	})
+	return errors.Join(found, err)
 }
 
 func (g *gate) setWriteDeadline() error {

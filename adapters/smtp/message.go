@@ -112,7 +112,17 @@ type part struct {
 }
 
 func textPart(text, subtype string) part {
-	return part{kind: "text/" + subtype + "; charset=utf-8", encoding: "quoted-printable", body: []byte(crlf(text))}
+	p := part{kind: "text/" + subtype + "; charset=utf-8", encoding: "quoted-printable", body: []byte(crlf(text))}
+	beyond := 0
+	for _, b := range p.body {
+		if b >= utf8.RuneSelf {
+			beyond++
+		}
+	}
+	if beyond*6 > len(p.body) { // from there on base64 is the shorter one
+		p.encoding = "base64"
+	}
+	return p
 }
 
 func attachmentPart(a Attachment) part {
@@ -198,13 +208,11 @@ func checkWire(raw []byte, beyondASCII bool) error {
 		if len(line) > maxLine {
 			return fmt.Errorf("line %d of the message has %d octets, at most %d fit: shorten the field", n+1, len(line), maxLine)
 		}
-		for _, b := range line {
-			if b == '\r' || b == '\n' || b == 0 {
-				return fmt.Errorf("line %d of the message has a bare control character", n+1)
-			}
-			if b >= utf8.RuneSelf && !beyondASCII {
-				return fmt.Errorf("line %d of the message has an octet beyond ASCII", n+1)
-			}
+		if bytes.ContainsAny(line, "\r\n\x00") {
+			return fmt.Errorf("line %d of the message has a bare control character", n+1)
+		}
+		if !beyondASCII && bytes.ContainsFunc(line, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			return fmt.Errorf("line %d of the message has an octet beyond ASCII", n+1)
 		}
 	}
 	return nil

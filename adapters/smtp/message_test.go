@@ -164,7 +164,7 @@ var (
 
 func text() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		parts := rapid.OneOf(rapid.StringN(0, 20, 60), rapid.SampledFrom(nasty), rapid.SampledFrom(odd))
+		parts := rapid.OneOf(rapid.StringN(0, 8, 24), rapid.SampledFrom(nasty), rapid.SampledFrom(odd))
 		return strings.Join(rapid.SliceOfN(parts, 0, 6).Draw(t, "parts"), "")
 	})
 }

@@ -4,14 +4,18 @@ import (
 	"bufio"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pawlworks/pawl/conformance/world"
 )
@@ -58,7 +62,13 @@ type scripted struct {
 
 func startScripted(t *testing.T, at step, action string) *scripted {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// A small receive buffer, from the first packet on, so that a large message cannot hide in it.
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 64<<10) })
+		return errors.Join(failed, err)
+	}}
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +116,7 @@ func (s *scripted) config(t *testing.T, changes map[string]any) json.RawMessage 
 	config := map[string]any{
 		"host": "127.0.0.1", "port": s.port(), "tls": "none", "username": "user", "password": "pass-word-1",
 		"allow_plaintext_password": true, "from": "Shop <shop@example.test>",
-		"command_timeout": "300ms", "reply_timeout": "300ms", "connect_timeout": "2s",
+		"command_timeout": "20s", "reply_timeout": "20s", "connect_timeout": "20s",
 	}
 	for key, value := range changes {
 		config[key] = value
@@ -142,9 +152,6 @@ func (s *scripted) answer(conn net.Conn, at step, book string) bool {
 
 func (s *scripted) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetReadBuffer(64 << 10) // so that a large message cannot hide in it
-	}
 	if !s.answer(conn, stepGreeting, "220 scripted ready") {
 		return
 	}
@@ -217,7 +224,7 @@ func (s *scripted) message(conn net.Conn, reader *bufio.Reader) bool {
 			return false
 		}
 		if err != nil {
-			s.saw("unfinished: " + line)
+			s.saw("unfinished: " + line + " " + err.Error())
 			return false
 		}
 		if line == ".\r\n" {

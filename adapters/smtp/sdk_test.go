@@ -30,14 +30,8 @@ func TestOverTheRealWireAMailIsSentFoundAndRefusedAfterTheEngineIsGone(t *testin
 
 func TestAMessageThatOutgrowsTheWireIsRejected(t *testing.T) {
 	c := open(t, []byte(plainConfig))
-	_, err := tokenOf(c, map[string]any{"to": "ann@example.test", "subject": "s", "text": strings.Repeat("日", 4<<20)})
+	_, err := tokenOf(c, map[string]any{"to": "ann@example.test", "subject": "s", "text": strings.Repeat("=", 6<<20)})
 	if class(channel.Outcome{}, err) != "rejected" || !strings.Contains(err.Error(), "attachment") {
 		t.Fatal(err)
-	}
-	token, err := tokenOf(c, map[string]any{"to": "ann@example.test", "subject": "s", "text": "t", "attachments": []any{
-		map[string]any{"name": "a", "content_type": "application/pdf", "content": make([]byte, 10<<20)},
-	}})
-	if err != nil || len(token.Data) < 13<<20 {
-		t.Fatalf("%d bytes, %v", len(token.Data), err)
 	}
 }
