@@ -8,6 +8,9 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
+// patient leaves time, after a fence is dead, in which its engine still waits for the answer: twice the send time-out in all.
+func patient(policy, _ map[string]any) { policy["send_timeout"], policy["fence_ttl"] = "8s", "9500ms" }
+
 // lazy makes an engine that looks for work so rarely that another one takes what it gives back.
 func lazy(_, times map[string]any) { times["poll_every"] = "20s" }
 
@@ -37,8 +40,12 @@ func freezeAt(t *testing.T, backend string, point proxy.Point, engineToo bool, c
 			change(policy, times)
 		}
 	})
-	f.adapter = f.first.theAdapter()
+	// It looks for work once when it starts, and then rarely.
+	f.first.kill(true)
 	f.key = f.claimMail("frozen")
+	f.first.start()
+	f.first.awaitUp()
+	f.adapter = f.first.theAdapter()
 	f.connection = f.held.await(t)
 	f.stamped = f.await(f.key, "is stamped", ledger.Intent.Stamped)
 	// The second engine first: on one file, a writer that is frozen in the middle of a write keeps everybody out.
@@ -128,7 +135,6 @@ func TestAnEngineAndItsAdapterThatStoodStillAfterTheFinalDotAreAnsweredForByAPro
 // The second engine cannot ask and holds the mail; the answer that the first one gets when it wakes up is late evidence.
 func TestTheAnswerThatAnEngineGetsWhenItWakesUpSettlesWhatTheOthersHold(t *testing.T) {
 	t.Parallel()
-	patient := func(policy, _ map[string]any) { policy["send_timeout"], policy["fence_ttl"] = "30s", "40s" }
 	f := freezeAt(t, "postgres", proxy.Dot, true, patient, func(policy, times map[string]any) {
 		patient(policy, times)
 		policy["no_probe"] = true
@@ -154,7 +160,6 @@ func TestTheAnswerThatAnEngineGetsWhenItWakesUpSettlesWhatTheOthersHold(t *testi
 // The second engine found the mail; the first one wakes up in time to read its own answer and hands the same evidence in.
 func TestTheAnswerThatAnEngineGetsWhenItWakesUpIsNoNewsWhereAProbeFoundTheSame(t *testing.T) {
 	t.Parallel()
-	patient := func(policy, _ map[string]any) { policy["send_timeout"], policy["fence_ttl"] = "30s", "40s" }
 	f := freezeAt(t, "postgres", proxy.Dot, true, patient, patient)
 	f.foundByTheSecond(true)
 	late, err := f.ledger.LateEvidence(f.ctx, f.key)
