@@ -42,9 +42,9 @@ func TestSameMoveAfterALostAnswerIsHarmless(t *testing.T) {
 			want := ledger.StateDispatched
 			if happened {
 				want = ledger.StateCommitted
-				p.CutAnswer("COMMIT")
+				p.CutAnswer(commitStatement)
 			} else {
-				p.CutRequest("COMMIT")
+				p.CutRequest(commitStatement)
 			}
 			if _, err := l.Move(t.Context(), k, commit); err == nil {
 				t.Fatal("the connection was cut and the move reported success")
@@ -72,7 +72,7 @@ func TestClaimAfterALostCommitIsDeduplicated(t *testing.T) {
 	l, direct, p := throughProxy(t)
 	claim(t, l, newClaim("mail:warm"))
 	c := newClaim("mail:a")
-	p.CutAnswer("COMMIT")
+	p.CutAnswer(commitStatement)
 	err := l.InTx(t.Context(), func(tx ledger.Tx) error {
 		_, err := l.Claim(t.Context(), tx, c)
 		return err
