@@ -164,6 +164,7 @@ func (i *Intent) takeProbing(s *Snapshot, owner string, ttl time.Duration) {
 	i.FenceExpiresAt = s.Now.Add(ttl)
 	i.LedgerEpoch = s.Epoch
 	i.Probing = true
+	i.By = ""
 }
 
 // giveBack ends a fence without ending the dispatch: nobody owns the row, and no earlier write can match it.

@@ -253,9 +253,7 @@ func (m Resolve) apply(s *Snapshot, c *Change) error {
 		return &RefusedError{"resolve", "person", "say who decides and why"}
 	}
 	to := i.clone()
-	if m.As != DecideRetry { // who lets it go again decides nothing about its end
-		to.By = bounded(m.By)
-	}
+	to.By = bounded(m.By) // of a retry: until the next fence, which the ceilings then do not stop
 	switch m.As {
 	case DecideSent:
 		to.commit(s.Now, EncodeEvidence(channel.Evidence{}), ByPerson)

@@ -37,12 +37,13 @@ func (m Fence) apply(s *Snapshot, c *Change) error {
 		probeInstead(s, c, m.Owner)
 		return nil
 	}
-	if m.StartCeiling > 0 && i.Starts >= m.StartCeiling {
+	released := i.By != "" // by a person, who knows the ceilings: for one more try
+	if m.StartCeiling > 0 && i.Starts >= m.StartCeiling && !released {
 		c.Result.Applied = false
 		holdInstead(s, c, m.Owner, "quarantined: past the ceiling of starts; the program died each time")
 		return nil
 	}
-	if m.AttemptCeiling > 0 && i.Attempts >= m.AttemptCeiling {
+	if m.AttemptCeiling > 0 && i.Attempts >= m.AttemptCeiling && !released {
 		c.Result.Applied = false
 		if !i.InDoubt() {
 			return settleUnsent(s, c, NeverSent, "past the ceiling of attempts; each was proven not sent: "+i.LastError, m.Owner)
@@ -57,6 +58,7 @@ func (m Fence) apply(s *Snapshot, c *Change) error {
 	to.FenceExpiresAt = s.Now.Add(m.TTL)
 	to.LedgerEpoch = s.Epoch
 	to.Probing = false
+	to.By = ""
 	to.Starts++
 	c.step(s.Intent, to, "")
 	c.Phase, c.DueAt = PhaseLook, to.FenceExpiresAt
@@ -96,6 +98,7 @@ func settleUnsent(s *Snapshot, c *Change, as AbandonedAs, reason, owner string) 
 		return nil
 	}
 	to := s.Intent.clone()
+	to.By = ""
 	to.abandon(s.Now, as, reason)
 	c.step(s.Intent, to, "")
 	c.finish(to)

@@ -329,6 +329,39 @@ func TestPersonWhoLetsItGoAgainIsNotWhoEndedIt(t *testing.T) {
 	}
 }
 
+func TestPersonLetsAQuarantinedIntentGoOnceMore(t *testing.T) {
+	m := fenceMove()
+	m.StartCeiling, m.AttemptCeiling = 1, 1
+	retry := func(s *shelf) {
+		s.must(t, ledger.ProbeFence{Owner: "ann", TTL: time.Minute, Person: true})
+		s.must(t, ledger.Resolve{Fence: s.row.Fence(), As: ledger.DecideRetry, By: "ann", Reason: "the host was bad"})
+	}
+	s := newShelf().fenced(t)
+	s.must(t, ledger.Reopen{Fence: s.row.Fence(), Proof: ledger.ProofNoStamp})
+	if r := s.must(t, m); r.Applied || !s.row.Held() {
+		t.Fatalf("past the ceiling of starts: %+v", s.row)
+	}
+	retry(s)
+	if r := s.must(t, m); !r.Applied || s.row.Probing || s.row.By != "" {
+		t.Fatalf("let go by a person: %+v", s.row)
+	}
+	s.must(t, ledger.Reopen{Fence: s.row.Fence(), Proof: ledger.ProofNoStamp})
+	if r := s.must(t, m); r.Applied || !s.row.Held() {
+		t.Fatalf("the ceiling is gone for good: %+v", s.row)
+	}
+	s = newShelf().stamped(t, strong()).probing(t)
+	retry(s)
+	if r := s.must(t, m); !r.Applied || s.row.State != ledger.StateDispatched || s.row.Probing {
+		t.Fatalf("past the ceiling of attempts, let go by a person: %+v", s.row)
+	}
+	s = newShelf().stamped(t, strong()).probing(t)
+	retry(s)
+	s.must(t, ledger.RequestCancel{By: "bob"})
+	if s.row.By != "" || s.row.AbandonedAs != ledger.NeverSent {
+		t.Errorf("cancelled by another: %q, %s", s.row.By, s.row.AbandonedAs)
+	}
+}
+
 func TestAbsenceCountsOnlyAfterSettleTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		offset time.Duration // of the probe's beginning, from when an absence counts

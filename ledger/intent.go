@@ -101,7 +101,7 @@ type Intent struct {
 	LateEvidence  json.RawMessage // late_ref: filled once, on a terminal row
 	CommittedAt   time.Time       // when it became terminal
 	Established   Established
-	By            string // the person who decided; empty for the engine
+	By            string // the person who decided, or who let a waiting intent go again; empty for the engine
 }
 
 // Fence returns the row's current fence.

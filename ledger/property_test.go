@@ -50,7 +50,7 @@ type looker struct {
 func newSim(t *rapid.T) *sim {
 	sheets := map[string]channel.Sheet{"never": strong(), "for ever": forEver()}
 	life := forEver()
-	life.Replay, life.TokenLife = channel.ReplayWithinLife, channel.Duration(2*time.Minute)
+	life.Replay, life.TokenLife = channel.ReplayWithinLife, channel.Duration(50*time.Second)
 	blind := strong()
 	blind.Probe, blind.NegativeProof = channel.ProbeNone, false
 	sheets["within life"], sheets["blind"] = life, blind

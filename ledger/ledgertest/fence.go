@@ -22,6 +22,7 @@ func fenceTopic() topic {
 		{name: "abandons what has expired as never sent", run: fenceExpired},
 		{name: "leaves a paused channel alone", run: fencePaused},
 		{name: "past the ceiling of starts quarantines", run: fenceStartCeiling},
+		{name: "of what a person let go again passes the ceiling once", run: fenceReleased},
 		{name: "past the ceiling of attempts abandons what is proven unsent and holds the rest", run: fenceAttemptCeiling},
 		{name: "by two workers at once never gives one intent to both", run: fenceRace},
 		{name: "does not wait for a row that somebody holds", run: fenceSkipsLocked, needsWriters: true},
@@ -162,6 +163,23 @@ func fenceStartCeiling(f *fixture) {
 	f.must(err)
 	if len(looks) != 1 || looks[0] != k {
 		f.t.Errorf("a quarantined intent is not looked at: %v", looks)
+	}
+}
+
+func fenceReleased(f *fixture) {
+	k := f.claim()
+	ceiling := func(r *ledger.FenceRequest) { r.StartCeiling = 1 }
+	f.move(k, ledger.Reopen{Fence: f.fenced(k).Intent.Fence(), Proof: ledger.ProofNoStamp})
+	f.fence(1, ceiling)
+	p := f.move(k, ledger.ProbeFence{Owner: "ann", TTL: longEnough, Person: true}).Intent
+	f.move(k, ledger.Resolve{Fence: p.Fence(), As: ledger.DecideRetry, By: "Ann", Reason: "the host was bad"})
+	r := f.fence(1, ceiling)
+	if len(r.Dispatches) != 1 {
+		f.t.Fatalf("let go by a person, it gave %d dispatches, settled %+v", len(r.Dispatches), r.Settled)
+	}
+	f.move(k, ledger.Reopen{Fence: r.Dispatches[0].Intent.Fence(), Proof: ledger.ProofNoStamp})
+	if r := f.fence(1, ceiling); len(r.Dispatches) != 0 || len(r.Settled) != 1 || !r.Settled[0].Held() {
+		f.t.Errorf("the ceiling is gone for good: %+v", r)
 	}
 }
 
