@@ -357,3 +357,17 @@ func TestAForeignTokenIsNotSent(t *testing.T) {
 		t.Fatalf("the server was told %q", server.lines)
 	}
 }
+
+func TestAReplyOutOfTurnInsideTLSIsNotSent(t *testing.T) {
+	for at, action := range map[step]string{stepBody: "250 2.0.0 early", stepData: "354 go on\r\n250 2.0.0 early"} {
+		t.Run(string(at), func(t *testing.T) {
+			server := startScripted(t, at, action)
+			c := open(t, server.config(t, map[string]any{"tls": "starttls", "tls_ca_file": server.authority}))
+			outcome, err := c.Send(t.Context(), large(attemptOf(t, c, intentOf("one", payload))))
+			server.stop()
+			if got := class(outcome, err); got != "not sent" || server.dots != 0 {
+				t.Fatalf("%q (%v) with %d final dots", got, err, server.dots)
+			}
+		})
+	}
+}
