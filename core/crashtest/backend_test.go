@@ -24,6 +24,9 @@ import (
 // its own together with the claim.
 type backend struct {
 	name string
+	// shared says that all worlds of a test use one ledger, each with a channel of its own: a database for each would cost more than
+	// the test.
+	shared bool
 	// fresh makes an empty, migrated ledger with the caller's table, and returns where it is.
 	fresh func(t *testing.T, dir string) string
 	// open opens it; points may be nil.
@@ -31,13 +34,13 @@ type backend struct {
 	// change claims in the caller's own transaction, together with the caller's own row.
 	change func(ctx context.Context, at string, l ledger.Ledger, c ledger.Claim, points *crashtest.Points) error
 	// rows counts the caller's own rows.
-	rows func(ctx context.Context, at string) (int, error)
+	rows func(ctx context.Context, at, effectKey string) (int, error)
 }
 
 const (
 	createCaller = `CREATE TABLE caller_state (effect_key text PRIMARY KEY)`
 	insertCaller = `INSERT INTO caller_state (effect_key) VALUES ($1) ON CONFLICT DO NOTHING`
-	countCaller  = `SELECT count(*) FROM caller_state`
+	countCaller  = `SELECT count(*) FROM caller_state WHERE effect_key = $1`
 )
 
 var onSQLite = backend{
@@ -88,13 +91,13 @@ var onSQLite = backend{
 		}
 		return tx.Commit()
 	},
-	rows: func(ctx context.Context, at string) (n int, err error) {
+	rows: func(ctx context.Context, at, effectKey string) (n int, err error) {
 		db, err := sql.Open("sqlite", at+"?_pragma=busy_timeout(5000)")
 		if err != nil {
 			return 0, err
 		}
 		defer func() { _ = db.Close() }()
-		return n, db.QueryRowContext(ctx, countCaller).Scan(&n)
+		return n, db.QueryRowContext(ctx, countCaller, effectKey).Scan(&n)
 	},
 }
 
@@ -108,7 +111,8 @@ func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.d
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
 var onPostgres = backend{
-	name: "postgres",
+	name:   "postgres",
+	shared: true,
 	fresh: func(t *testing.T, _ string) string {
 		url := pgtest.Database(t)
 		if _, err := postgres.Migrate(t.Context(), postgres.MigrateOptions{URL: url}); err != nil {
@@ -153,13 +157,13 @@ var onPostgres = backend{
 			return err
 		})
 	},
-	rows: func(ctx context.Context, at string) (n int, err error) {
+	rows: func(ctx context.Context, at, effectKey string) (n int, err error) {
 		conn, err := pgx.Connect(ctx, at)
 		if err != nil {
 			return 0, err
 		}
 		defer func() { _ = conn.Close(context.Background()) }()
-		return n, conn.QueryRow(ctx, countCaller).Scan(&n)
+		return n, conn.QueryRow(ctx, countCaller, effectKey).Scan(&n)
 	},
 }
 

@@ -39,8 +39,12 @@ func TestEveryPointOfAnEffect(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/%s/%s", b.name, tt.act, tt.class), func(t *testing.T) {
 				began := time.Now()
+				var at string
+				if b.shared {
+					at = b.fresh(t, "")
+				}
 				points, err := crashtest.Enumerate(t.Context(), atOnce, t.TempDir(),
-					func(point int) (scene, crashtest.Victim, error) { return prepare(t, b, tt.act, tt.class) },
+					func(point int) (scene, crashtest.Victim, error) { return prepare(t, b, at, tt.act, tt.class) },
 					func(s scene, r crashtest.Result) error { return recover1(t.Context(), b, s) })
 				if err != nil {
 					t.Fatal(err)
@@ -55,12 +59,15 @@ func TestEveryPointOfAnEffect(t *testing.T) {
 }
 
 // prepare makes a world. For the reconciler's acts it holds an attempt whose answer was lost.
-func prepare(t *testing.T, b backend, a act, c class) (scene, crashtest.Victim, error) {
+func prepare(t *testing.T, b backend, at string, a act, c class) (scene, crashtest.Victim, error) {
 	dir, err := os.MkdirTemp(t.TempDir(), "world-")
 	if err != nil {
 		return scene{}, crashtest.Victim{}, err
 	}
-	s := scene{Backend: b.name, At: b.fresh(t, dir), Dir: dir, Class: c, Act: a, RunID: uuid.NewString()}
+	if at == "" {
+		at = b.fresh(t, dir)
+	}
+	s := scene{Backend: b.name, At: at, Dir: dir, Class: c, Act: a, RunID: uuid.NewString()}
 	if a != actSend {
 		lose := map[act]string{actReconcile: "effect", actResend: "none"}[a]
 		if err := s.leaveAmbiguous(t.Context(), b, lose); err != nil {
@@ -114,7 +121,7 @@ func recover1(ctx context.Context, b backend, s scene) error {
 		return err
 	}
 	// The caller's state and the claim are both there, or neither.
-	rows, err := b.rows(ctx, s.At)
+	rows, err := b.rows(ctx, s.At, s.claim().EffectKey)
 	if err != nil {
 		return err
 	}

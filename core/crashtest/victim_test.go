@@ -128,8 +128,10 @@ func (s scene) claim() ledger.Claim {
 	if err != nil {
 		panic(err) // a map of strings has a key
 	}
-	return ledger.Claim{RunID: s.RunID, EffectKey: key, Channel: "world/one", Payload: []byte(`{"say":"hello"}`)}
+	return ledger.Claim{RunID: s.RunID, EffectKey: key, Channel: s.channel(), Payload: []byte(`{"say":"hello"}`)}
 }
+
+func (s scene) channel() string { return "world/" + s.RunID }
 
 func (s scene) key() ledger.Key { return ledger.Key{RunID: s.RunID, EffectKey: s.claim().EffectKey} }
 
@@ -145,7 +147,7 @@ func (s scene) engine(ctx context.Context, l ledger.Ledger, w *fileWorld) (*core
 		Ledger: l, PollEvery: 20 * time.Millisecond, ClockAllowance: 20 * time.Millisecond, HeartbeatEvery: 100 * time.Millisecond,
 		HeartbeatTimeout: time.Hour, ScanEvery: 100 * time.Millisecond, OwedEvery: 100 * time.Millisecond,
 		Channels: []core.ChannelOptions{{
-			Name: "world/one", Channel: w, Sheet: &sheet,
+			Name: s.channel(), Channel: w, Sheet: &sheet,
 			Policy: core.Policy{Unknown: core.UnknownHold, SendTimeout: 400 * time.Millisecond, CommitBound: 300 * time.Millisecond, Margin: 50 * time.Millisecond,
 				FenceTTL: 1000 * time.Millisecond, ProbeTimeout: 500 * time.Millisecond, BackoffFirst: 5 * time.Millisecond, BackoffMax: 20 * time.Millisecond,
 				ProbeEvery: 20 * time.Millisecond, StartCeiling: 1000, AttemptCeiling: 1000},
