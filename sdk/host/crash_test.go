@@ -107,7 +107,7 @@ func TestStrayPrintsOfAnAdapterNeverReachStandardOutput(t *testing.T) {
 	if got := said(a.Send(context.Background(), attempt(time.Minute))); got != "delivered" {
 		t.Fatalf("got %s", got)
 	}
-	await(t, "the prints are logged", func() bool { return strings.Contains(logged.String(), "wrote to standard error") })
+	await(t, "the prints are logged", func() bool { return strings.Contains(logged.String(), "printed by the adapter") })
 	if strings.Contains(logged.String(), "wrote to standard output") {
 		t.Error("standard output was written to")
 	}

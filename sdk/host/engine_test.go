@@ -30,6 +30,7 @@ func runEngine(mode string) int {
 	a, err := host.Launch(context.Background(), host.Options{
 		Name: "toy/test", Path: program, Config: fmt.Appendf(nil, `{"path": %q}`, dir+"/effects"),
 		Env: map[string]string{modeVariable: mode}, Dir: dir + "/h", BeginProven: true,
+		StartTimeout: patience,
 	})
 	if err != nil {
 		fmt.Println("launch:", err)

@@ -58,20 +58,18 @@ func TestLaunchSaysHowFarItCame(t *testing.T) {
 		t.Run(row.mode+" "+row.text, func(t *testing.T) {
 			t.Parallel()
 			options, _ := optionsFor(t, row.mode)
-			options.StartTimeout = 3 * time.Second
+			if row.mode == "hangs at start" {
+				options.StartTimeout = 500 * time.Millisecond
+			}
 			if row.adjust != nil {
 				row.adjust(&options)
 			}
-			start := time.Now()
 			failure := refused(t, options)
 			if failure.Phase != row.phase || failure.Permanent != row.permanent || row.is != nil && !errors.Is(failure, row.is) {
 				t.Errorf("got %+v", failure)
 			}
 			if row.text != "paper" && !strings.Contains(failure.Error(), row.text) {
 				t.Errorf("%q does not say %q", failure, row.text)
-			}
-			if took := time.Since(start); took > 8*time.Second {
-				t.Errorf("it took %s", took)
 			}
 		})
 	}

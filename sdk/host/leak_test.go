@@ -18,7 +18,6 @@ func TestNothingIsLeftOfAdapters(t *testing.T) {
 	cycle := func(mode string, adjust func(*host.Options)) {
 		options, path := optionsFor(t, mode)
 		options.Logger = nil
-		options.StartTimeout = 2 * time.Second
 		if adjust != nil {
 			adjust(&options)
 		}

@@ -15,6 +15,9 @@ import (
 	"github.com/pawlworks/pawl/sdk/host"
 )
 
+// patience is a start time-out for tests that are not about it: the machine may be busy.
+const patience = 2 * time.Minute
+
 // modeVariable makes the test binary an adapter of the named behaviour.
 const modeVariable = "PAWL_TEST_ADAPTER"
 
@@ -179,5 +182,6 @@ func optionsFor(t *testing.T, mode string) (host.Options, string) {
 	return host.Options{
 		Name: "toy/test", Path: program, Config: config, Env: map[string]string{modeVariable: mode}, Dir: dir + "/h",
 		BeginProven: true, Logger: testLogger(t), GracePeriod: 2 * time.Second,
+		StartTimeout: patience,
 	}, path
 }
