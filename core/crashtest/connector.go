@@ -7,14 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// Connector marks a point before and after each statement, begin, commit and rollback of a database/sql driver. With CutCommit
-// it can also make the answer of a commit disappear.
+// Connector marks a point before and after each statement, begin, commit and rollback of a database/sql driver. With
+// CutAfter it also makes the answer of a commit disappear.
 type Connector struct {
 	driver.Connector
-	Points *Points
-	// CutCommit is the number of the commit, over all connections, that works but reports an error. 0: none.
-	CutCommit int64
-	commits   atomic.Int64
+	Points  *Points
+	cut     atomic.Int64
+	commits atomic.Int64
 }
 
 // ErrCut is what a commit reports whose answer was cut.
@@ -29,6 +28,9 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{inner, c}, nil
 }
 
+// CutAfter lets the n-th commit from now on, over all connections, work but report an error.
+func (c *Connector) CutAfter(n int64) { c.cut.Store(c.commits.Load() + n) }
+
 // Commits returns how many commits there were.
 func (c *Connector) Commits() int64 { return c.commits.Load() }
 
@@ -40,7 +42,7 @@ func (c *Connector) hit(name string) {
 
 // committed is called after a commit that worked: it may lose the answer.
 func (c *Connector) committed() error {
-	if c.commits.Add(1) == c.CutCommit {
+	if c.commits.Add(1) == c.cut.Load() {
 		return ErrCut
 	}
 	return nil
