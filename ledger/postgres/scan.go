@@ -70,11 +70,11 @@ func (l *Ledger) Scan(ctx context.Context, after ledger.Key, limit int) (ledger.
 func (s *session) page(ctx context.Context, after ledger.Key, limit int, out *ledger.ScanResult) ([]ledger.Key, error) {
 	var suspects []ledger.Key
 	s.queue(fmt.Sprintf(`SELECT p.run_id::text, p.effect_key,
-CASE WHEN p.state IN ('committed', 'abandoned') THEN q.seq IS NOT NULL OR (l.turn IS NOT NULL AND l.turn = p.lane_position)
+coalesce(CASE WHEN p.state IN ('committed', 'abandoned') THEN q.seq IS NOT NULL OR (l.turn IS NOT NULL AND l.turn = p.lane_position)
  ELSE q.seq IS NULL OR q.phase <> CASE p.state WHEN 'intent' THEN 'send' ELSE 'look' END
  OR q.due_at > CASE WHEN p.state = 'intent' THEN p.due_at WHEN p.fence_owner = '' THEN coalesce(p.probe_at, p.fence_expires_at) ELSE p.fence_expires_at END
  OR (l.turn = p.lane_position AND (q.turn_waiting OR p.lane_turn_ended))
- OR (l.turn < p.lane_position AND NOT EXISTS (SELECT FROM %s h WHERE h.lane = p.lane AND h.lane_position = l.turn)) END
+ OR (l.turn < p.lane_position AND NOT EXISTS (SELECT FROM %s h WHERE h.lane = p.lane AND h.lane_position = l.turn)) END, false)
 FROM (SELECT run_id, effect_key, channel, state, due_at, fence_owner, fence_expires_at, probe_at, queue_seq, lane, lane_position, lane_turn_ended
  FROM %s WHERE (run_id, effect_key) > ($1::uuid, $2) ORDER BY run_id, effect_key LIMIT $3) p
 LEFT JOIN %s q ON q.seq = p.queue_seq AND q.run_id = p.run_id AND q.effect_key = p.effect_key AND q.channel = p.channel LEFT JOIN %s l ON l.lane = p.lane ORDER BY p.run_id, p.effect_key`,
