@@ -15,6 +15,12 @@ import (
 // a line in a file.
 type maybe struct{ path string }
 
+// Variables that every engine of the tests has. A configuration allows the first.
+const (
+	allowedVariable = "ALLOWED_FOR_ADAPTER"
+	otherVariable   = "OTHER_SECRET"
+)
+
 func maybeAdapter() sdk.Adapter {
 	return sdk.Adapter{
 		Sheet: channel.Sheet{
@@ -30,7 +36,9 @@ func maybeAdapter() sdk.Adapter {
 			if c.Path == "" {
 				return nil, errors.New("maybe: path is missing")
 			}
-			return maybe{c.Path}, nil
+			// What the adapter sees of the engine's environment, for a script to look at.
+			seen := fmt.Sprintf("allowed=%q other=%q\n", os.Getenv(allowedVariable), os.Getenv(otherVariable))
+			return maybe{c.Path}, os.WriteFile(c.Path+".env", []byte(seen), 0o600)
 		},
 	}
 }
