@@ -69,7 +69,6 @@ func (s *session) fenceOnly(ctx context.Context, r ledger.FenceRequest) (ledger.
 	if err != nil {
 		return out, err
 	}
-	out.Now = snap.Now
 	err = s.fenceInto(ctx, &out, snap, r.Fence)
 	if errors.Is(err, ledger.ErrFenceLost) || errors.Is(err, errNotItsTurn) {
 		return out, nil // it is dispatched already, or another one of its lane is before it
@@ -89,6 +88,7 @@ func (s *session) fenceInto(ctx context.Context, out *ledger.FenceResult, snap l
 	if err != nil {
 		return err
 	}
+	out.Now = snap.Now
 	if !result.Applied {
 		out.Settled = append(out.Settled, result.Intent)
 		return nil
