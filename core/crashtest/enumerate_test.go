@@ -89,7 +89,7 @@ func (s scene) leaveAmbiguous(ctx context.Context, b backend, lose string) error
 		return err
 	}
 	defer func() { _ = l.Close() }()
-	e, err := s.engine(ctx, l, &fileWorld{dir: s.Dir, class: s.Class, lose: lose})
+	e, err := s.engineWith(ctx, l, &fileWorld{dir: s.Dir, class: s.Class, lose: lose}, 20*time.Second) // given back at once
 	if err != nil {
 		return err
 	}

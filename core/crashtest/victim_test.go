@@ -137,6 +137,11 @@ func (s scene) key() ledger.Key { return ledger.Key{RunID: s.RunID, EffectKey: s
 
 // engine has times that are short, but not so short that a slow machine loses a fence.
 func (s scene) engine(ctx context.Context, l ledger.Ledger, w *fileWorld) (*core.Engine, error) {
+	return s.engineWith(ctx, l, w, 2*time.Second)
+}
+
+// engineWith takes the life of a fence: a victim that dies leaves one behind, which has to be waited for.
+func (s scene) engineWith(ctx context.Context, l ledger.Ledger, w *fileWorld, fence time.Duration) (*core.Engine, error) {
 	sheet := channel.Sheet{Kind: "world", Token: channel.TokenDerived, Begin: true, SettleTime: channel.Duration(20 * time.Millisecond)}
 	if s.Class == replaySafe {
 		sheet.Replay = channel.ReplayForEver
@@ -149,7 +154,7 @@ func (s scene) engine(ctx context.Context, l ledger.Ledger, w *fileWorld) (*core
 		Channels: []core.ChannelOptions{{
 			Name: s.channel(), Channel: w, Sheet: &sheet,
 			Policy: core.Policy{Unknown: core.UnknownHold, SendTimeout: 400 * time.Millisecond, CommitBound: 300 * time.Millisecond, Margin: 50 * time.Millisecond,
-				FenceTTL: 1000 * time.Millisecond, ProbeTimeout: 500 * time.Millisecond, BackoffFirst: 5 * time.Millisecond, BackoffMax: 20 * time.Millisecond,
+				FenceTTL: fence, ProbeTimeout: 500 * time.Millisecond, BackoffFirst: 5 * time.Millisecond, BackoffMax: 20 * time.Millisecond,
 				ProbeEvery: 20 * time.Millisecond, StartCeiling: 1000, AttemptCeiling: 1000},
 		}},
 	})
