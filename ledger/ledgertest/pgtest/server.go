@@ -91,17 +91,6 @@ func start(settings []string) (_ *Server, err error) {
 	return s, s.Start()
 }
 
-// initialise makes the data directory. The death signal needs a thread that stays.
-func (s *Server) initialise() error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	initdb := s.command("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "--username="+superuser, "--pgdata="+s.data())
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	return nil
-}
-
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // command prepares a server program, as the unprivileged user, that dies with us.
