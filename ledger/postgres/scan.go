@@ -70,7 +70,7 @@ func (l *Ledger) Scan(ctx context.Context, after ledger.Key, limit int) (ledger.
 func (s *session) page(ctx context.Context, after ledger.Key, limit int, out *ledger.ScanResult) ([]ledger.Key, error) {
 	var suspects []ledger.Key
 	s.queue(fmt.Sprintf(`SELECT p.run_id::text, p.effect_key,
-coalesce(coalesce(CASE WHEN p.state IN ('committed', 'abandoned') THEN q.seq IS NOT NULL OR (l.turn IS NOT NULL AND l.turn = p.lane_position)
+coalesce(CASE WHEN p.state IN ('committed', 'abandoned') THEN q.seq IS NOT NULL OR (l.turn IS NOT NULL AND l.turn = p.lane_position)
  ELSE q.seq IS NULL OR q.phase <> CASE p.state WHEN 'intent' THEN 'send' ELSE 'look' END
  OR q.due_at > CASE WHEN p.state = 'intent' THEN p.due_at WHEN p.fence_owner = '' THEN coalesce(p.probe_at, p.fence_expires_at) ELSE p.fence_expires_at END
  OR (l.turn = p.lane_position AND (q.turn_waiting OR p.lane_turn_ended))
