@@ -180,15 +180,21 @@ func (s *Server) end(how syscall.Signal) {
 	if s.process == nil {
 		return
 	}
+	family := []int{s.process.pid}
 	if how == syscall.SIGKILL {
-		// The whole group: a postmaster's children outlive it for a moment, and hold its shared memory.
-		_ = syscall.Kill(-s.process.pid, how)
-	} else {
-		_ = syscall.Kill(s.process.pid, how)
+		// Its children are in sessions of their own, outlive it for a moment, may commit in it, and hold its shared memory. They are
+		// counted while it stands still and makes no others.
+		_ = syscall.Kill(s.process.pid, syscall.SIGSTOP)
+		family = append(family, childrenOf(s.process.pid)...)
+	}
+	for _, pid := range family {
+		_ = syscall.Kill(pid, how)
 	}
 	<-s.process.exited
-	for syscall.Kill(-s.process.pid, 0) == nil {
-		time.Sleep(time.Millisecond) // nothing tells when a process that is not our child has ended
+	for _, pid := range family[1:] {
+		for alive(pid) {
+			time.Sleep(time.Millisecond) // nothing tells when a process that is not our child has ended
+		}
 	}
 	s.process = nil
 }
