@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ func approvalTopic() topic {
 		{name: "serves one intent unless it states a count", run: approvalCount},
 		{name: "is not used up by a claim that was rolled back or deduplicated", run: approvalKept},
 		{name: "that ran out before the send ends the intent as never sent", run: approvalRunsOut},
+		{name: "that is spent is not used again by plain SQL", run: approvalSpentBySQL},
 		{name: "claimed beside the library is looked at again at the fence", run: approvalAtFence},
 	}}
 }
@@ -100,6 +102,28 @@ func approvalRunsOut(f *fixture) {
 	}
 	if i := f.is(results[0].Key, ledger.StateAbandoned); i.AbandonedAs != ledger.NeverSent || i.Attempts != 0 {
 		f.t.Errorf("it ended as %s after %d attempts, want never sent", i.AbandonedAs, i.Attempts)
+	}
+}
+
+func approvalSpentBySQL(f *fixture) {
+	f.use(exactSheet(), needsApproval)
+	used := f.newClaim()
+	used.Approval = f.approve(used, "ticket-"+uuid.NewString(), 0)
+	f.claimAll(used)
+	f.fence(1)
+	c := f.newClaim()
+	p, err := ledger.Prepare(c)
+	f.must(err)
+	approval, err := json.Marshal(f.approve(c, used.Approval.Reference, 0))
+	f.must(err)
+	err = f.Exec(f.ctx(), fmt.Sprintf(
+		"INSERT INTO effect_intents (run_id, effect_key, channel, payload, payload_digest, kind, approval) VALUES (%s, %s, %s, %s, %s, 'mail', %s)",
+		quote(c.RunID), quote(c.EffectKey), quote(c.Channel), quote(string(c.Payload)), quote(p.PayloadDigest), quote(string(approval))))
+	if err != nil {
+		return // refused when it was written
+	}
+	if r := f.fence(1, func(r *ledger.FenceRequest) { r.ApprovalRequired = true }); len(r.Dispatches) != 0 {
+		f.t.Error("an approval that is spent let a second intent go")
 	}
 }
 

@@ -46,6 +46,33 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER effect_intents_claim BEFORE INSERT ON effect_intents FOR EACH ROW EXECUTE FUNCTION effect_intents_claim();
 
+-- An approval serves as many intents as it states, whoever wrote them: at commit a claim by plain SQL takes its slot, too. The library has
+-- taken it by then.
+-- +goose StatementBegin
+CREATE FUNCTION effect_intents_approval() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    named text := NEW.approval->>'reference';
+BEGIN
+    IF coalesce(named, '') = '' THEN
+        RAISE EXCEPTION 'pawl: the approval names no reference' USING ERRCODE = 'PW001';
+    END IF;
+    IF EXISTS (SELECT FROM approvals_used WHERE reference = named AND run_id = NEW.run_id AND effect_key = NEW.effect_key) THEN
+        RETURN NULL;
+    END IF;
+    FOR place IN 1 .. greatest(coalesce((NEW.approval->>'count')::int, 1), 1) LOOP
+        INSERT INTO approvals_used (reference, slot, run_id, effect_key) VALUES (named, place, NEW.run_id, NEW.effect_key)
+            ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'pawl: the approval % was used already', named
+        USING ERRCODE = 'PW001', HINT = 'An approval serves one intent unless it states a count. Ask for a new one.';
+END $$;
+-- +goose StatementEnd
+CREATE CONSTRAINT TRIGGER effect_intents_approval AFTER INSERT ON effect_intents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.approval IS NOT NULL) EXECUTE FUNCTION effect_intents_approval();
+
 -- The queue rows of a claim. A transaction that reads one snapshot throughout cannot see whose turn it is now: it leaves the question to
 -- the fence.
 -- +goose StatementBegin
@@ -217,6 +244,7 @@ CREATE TRIGGER ledger_epochs_kept BEFORE DELETE OR TRUNCATE ON ledger_epochs EXE
 
 -- They hold for the replica role, too.
 ALTER TABLE effect_intents ENABLE ALWAYS TRIGGER effect_intents_claim;
+ALTER TABLE effect_intents ENABLE ALWAYS TRIGGER effect_intents_approval;
 ALTER TABLE effect_intents ENABLE ALWAYS TRIGGER effect_intents_enqueue;
 ALTER TABLE effect_intents ENABLE ALWAYS TRIGGER effect_intents_move;
 ALTER TABLE effect_intents ENABLE ALWAYS TRIGGER effect_intents_doubt;
