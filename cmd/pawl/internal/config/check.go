@@ -64,6 +64,9 @@ func (d *decoder) checkAdapter(path []string, a Adapter) {
 	if a.Path != "" && a.SHA256 == "" {
 		d.fault(at("sha256"), "is missing: pin the program with the output of sha256sum")
 	}
+	if a.QuarantineTime < 0 {
+		d.fault(at("quarantine_time"), "must not be negative, is %s", a.QuarantineTime)
+	}
 	for _, name := range a.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00 ") {
 			d.fault(at("env"), "lists names of variables, without values")

@@ -83,6 +83,8 @@ type Adapter struct {
 	Env    []string `yaml:"env"` // names of variables that the adapter may see
 	// BeginProven says that a conformance report proves that the adapter calls Begin before the wire, always.
 	BeginProven bool `yaml:"begin_proven"`
+	// QuarantineTime is how long an adapter that fell five times in ten minutes rests before it is tried again; 0: 10 minutes.
+	QuarantineTime time.Duration `yaml:"quarantine_time"`
 }
 
 // Policy is how the engine drives the channel. Zero values get the engine's defaults, but Unknown has none.

@@ -18,7 +18,8 @@ func launch(ctx context.Context, c config.Config, name, executable string, logge
 	wanted := c.Channels[name]
 	o := host.Options{
 		Name: name, Config: wanted.Config.Reveal(), Logger: logger, Dir: socketDir(c.Data),
-		InheritEnv: append(host.DefaultInheritEnv(), wanted.Adapter.Env...),
+		InheritEnv:     append(host.DefaultInheritEnv(), wanted.Adapter.Env...),
+		QuarantineTime: wanted.Adapter.QuarantineTime,
 	}
 	if wanted.Adapter.Path != "" {
 		path, err := filepath.Abs(wanted.Adapter.Path)
