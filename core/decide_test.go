@@ -143,7 +143,7 @@ func TestPolicyRefusesTimesThatCannotHold(t *testing.T) {
 		"fence shorter than the send":   {p: Policy{Unknown: UnknownHold, SendTimeout: time.Minute, FenceTTL: time.Minute}, sheet: exact, field: "fence_ttl"},
 		"token dies before the send":    {p: good, sheet: channel.Sheet{Kind: "x", Replay: channel.ReplayWithinLife, TokenLife: channel.Duration(10 * time.Second)}, field: "send_timeout"},
 		"probe cannot look back so far": {p: good, sheet: channel.Sheet{Kind: "x", Probe: channel.ProbeExact, ProbeHorizon: channel.Duration(time.Minute)}, field: "fence_ttl"},
-		"skip in a lane of numbers":     {p: Policy{Unknown: UnknownHold, Lane: LaneSkip}, sheet: channel.Sheet{Kind: "x", LaneNumbers: true}, field: "lane_policy"},
+		"skip in a lane of numbers":     {p: Policy{Unknown: UnknownHold, Lane: LaneSkip}, sheet: channel.Sheet{Kind: "x", LaneNumbers: true}, field: "lane"},
 		"negative time":                 {p: Policy{Unknown: UnknownHold, Margin: -1}, sheet: exact, field: "margin"},
 	}
 	for name, tt := range tests {

@@ -164,10 +164,10 @@ func (p Policy) validate(sheet channel.Sheet, clockAllowance time.Duration) erro
 	case LaneBlock:
 	case LaneSkip:
 		if sheet.LaneNumbers {
-			fault("lane_policy", "skip would leave a gap in the numbers that tokens draw from the lane")
+			fault("lane", "skip would leave a gap in the numbers that tokens draw from the lane")
 		}
 	default:
-		fault("lane_policy", "%q is none of block, skip", p.Lane)
+		fault("lane", "%q is none of block, skip", p.Lane)
 	}
 	return errors.Join(faults...)
 }

@@ -259,7 +259,9 @@ func (m Resolve) apply(s *Snapshot, c *Change) error {
 		to.commit(s.Now, EncodeEvidence(channel.Evidence{}), ByPerson)
 		c.step(i, to, "")
 		c.finish(to)
-		c.Receipts = append(c.Receipts, effect(*s, withReason(to, m.Reason), receipt.Committed))
+		e := effect(*s, to, receipt.Committed)
+		e.Reason = bounded(m.Reason)
+		c.Receipts = append(c.Receipts, e)
 	case DecideNotSent, DecideUnknown:
 		as := NeverSent
 		if m.As == DecideUnknown {
@@ -282,13 +284,6 @@ func (m Resolve) apply(s *Snapshot, c *Change) error {
 	}
 	c.log(to, LogResolved, logDetail{By: m.By, As: string(m.As), Reason: m.Reason})
 	return nil
-}
-
-// withReason carries a person's reason into the receipt of a commit.
-func withReason(i Intent, reason string) Intent {
-	i.AbandonReason = ""
-	i.HoldReason = bounded(reason)
-	return i
 }
 
 func stampText(t time.Time) string {

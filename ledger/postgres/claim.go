@@ -14,7 +14,10 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
-// Claim inserts intents in the caller's transaction. Every statement takes the whole batch. [ledger.Ledger].
+// claimChunk bounds the rows of one insert, so that a large batch stays within the statement time-out on a busy server.
+const claimChunk = 500
+
+// Claim inserts intents in the caller's transaction. A statement takes up to 500 claims. [ledger.Ledger].
 func (l *Ledger) Claim(ctx context.Context, tx ledger.Tx, claims ...ledger.Claim) ([]ledger.ClaimResult, error) {
 	e, err := executorOf(tx)
 	if err != nil {
@@ -199,6 +202,18 @@ func (c *claiming) insert(ctx context.Context) error {
 		}
 	}
 	c.fresh = map[ledger.Key]bool{}
+	for len(all) > 0 {
+		n := min(len(all), claimChunk)
+		if err := c.insertRows(ctx, all[:n]); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// insertRows inserts by one statement.
+func (c *claiming) insertRows(ctx context.Context, all []claimRow) error {
 	raw, err := json.Marshal(all)
 	if err != nil {
 		return fmt.Errorf("encode claims: %w", err)

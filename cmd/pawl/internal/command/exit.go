@@ -103,6 +103,10 @@ func ExitCode(err error) int {
 }
 
 func isInput(err error) bool {
+	var flags *demo.OptionError
+	if errors.As(err, &flags) {
+		return true
+	}
 	var file *config.Error
 	var engine *core.ConfigError
 	var invalid *ledger.InvalidError

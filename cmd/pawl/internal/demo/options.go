@@ -3,6 +3,7 @@ package demo
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,12 @@ type Options struct {
 	Keep     bool          // keep the demo's directory
 	Timeout  time.Duration // for the whole run
 }
+
+// OptionError says which flags cannot be used, and why.
+type OptionError struct{ Err error }
+
+func (e *OptionError) Error() string { return strings.ReplaceAll(e.Err.Error(), "\n", "; ") }
+func (e *OptionError) Unwrap() error { return e.Err }
 
 func (o Options) validate() error {
 	var faults []error
@@ -45,5 +52,8 @@ func (o Options) validate() error {
 	if o.Timeout <= 0 {
 		fault("--timeout: must be positive")
 	}
-	return errors.Join(faults...)
+	if err := errors.Join(faults...); err != nil {
+		return &OptionError{err}
+	}
+	return nil
 }
