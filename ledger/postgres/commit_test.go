@@ -33,9 +33,9 @@ func TestSameMoveAfterALostAnswerIsHarmless(t *testing.T) {
 	for name, happened := range map[string]bool{"answer cut": true, "request cut": false} {
 		t.Run(name, func(t *testing.T) {
 			l, direct, p := throughProxy(t)
-			k := claim(t, l, newClaim("mail:a"))[0].Key
+			claim(t, l, newClaim("mail:a"))
 			send(t, l, take(t, l, 1).Dispatches[0]) // every statement has been described once
-			k = claim(t, l, newClaim("mail:b"))[0].Key
+			k := claim(t, l, newClaim("mail:b"))[0].Key
 			d := take(t, l, 1).Dispatches[0]
 			stamped := move(t, l, k, stampOf(d))
 			commit := ledger.Commit{Fence: stamped.Intent.Fence(), Evidence: channel.Evidence{ID: "m-1"}, Established: ledger.BySend}
