@@ -181,3 +181,10 @@ func (c ChannelOptions) validate(clockAllowance time.Duration) error {
 	}
 	return wrap(errors.Join(checkKind(c.Name, sheet), schema, c.Policy.withDefaults(sheet).validate(sheet, clockAllowance)))
 }
+
+// Options returns what the engine runs with, defaults included.
+func (e *Engine) Options() Options {
+	o := e.options
+	o.Channels = append([]ChannelOptions(nil), o.Channels...)
+	return o
+}

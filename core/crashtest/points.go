@@ -13,6 +13,8 @@ const (
 	envPoint = "PAWL_CRASHTEST_POINT"
 	// envNames is a file to which the names of points are appended as they are passed.
 	envNames = "PAWL_CRASHTEST_NAMES"
+	// envOnce is a file: only whoever can remove it dies. A program that is started again with the same environment lives.
+	envOnce = "PAWL_CRASHTEST_ONCE"
 )
 
 // Points counts the points that a victim passes. It is safe for concurrent use.
@@ -21,11 +23,12 @@ type Points struct {
 	at    int
 	n     int
 	names *os.File
+	once  string
 }
 
 // FromEnvironment returns the points of a victim, as [Enumerate] started it. In any other process it counts and kills nobody.
 func FromEnvironment() (*Points, error) {
-	p := &Points{}
+	p := &Points{once: os.Getenv(envOnce)}
 	if text := os.Getenv(envPoint); text != "" {
 		at, err := strconv.Atoi(text)
 		if err != nil {
@@ -51,7 +54,7 @@ func (p *Points) Hit(name string) {
 	if p.names != nil {
 		fmt.Fprintf(p.names, "%d %s\n", p.n, name)
 	}
-	if p.n == p.at {
+	if p.n == p.at && (p.once == "" || os.Remove(p.once) == nil) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the signal is on its way: do nothing more, with the lock held
 	}
@@ -62,4 +65,13 @@ func (p *Points) Passed() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.n
+}
+
+// Once is the environment of a program that somebody else starts, and starts again: it dies at the point the first time only. file is
+// made, and is gone after the death.
+func Once(point int, file string) (map[string]string, error) {
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return nil, err
+	}
+	return map[string]string{envPoint: strconv.Itoa(point), envOnce: file}, nil
 }

@@ -19,12 +19,16 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/ledger/ledgertest/pgtest"
 	"github.com/pawlworks/pawl/receipt"
+	"github.com/pawlworks/pawl/sdk"
 )
 
 // envScene tells the test binary that it is a victim, and of what.
 const envScene = "PAWL_CRASHTEST_SCENE"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(envAdapter); dir != "" {
+		os.Exit(sdk.Serve(adapterOf(dir), nil))
+	}
 	if text := os.Getenv(envScene); text != "" {
 		if err := victim(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
