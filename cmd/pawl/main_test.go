@@ -15,5 +15,8 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "pawl" {
 		os.Exit(command.Main(os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
+	if len(os.Args) > 1 && os.Args[1] == frailAdapter {
+		os.Exit(serveFrail(os.Args[2:]))
+	}
 	os.Exit(pgtest.Main(m))
 }

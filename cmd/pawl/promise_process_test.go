@@ -254,7 +254,7 @@ func (s *scene) processes() []string {
 // socketDirs lists what launches left in the engine's data directory.
 func (e *engine) socketDirs() []string {
 	e.s.t.Helper()
-	found, err := filepath.Glob(filepath.Join(e.s.dir, e.name, "d", "run", "*"))
+	found, err := filepath.Glob(filepath.Join(e.s.dir, e.name, "d", "run", "run-*"))
 	if err != nil {
 		e.s.t.Fatal(err)
 	}
