@@ -1,0 +1,40 @@
+// Command verify-receipt checks one receipt with a public key alone: no ledger, no network.
+//
+//	go run ./docs/examples/verify-receipt receipt.pub.pem < receipt.json
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/pawlworks/pawl/receipt"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: verify-receipt PUBLIC-KEY < RECEIPT")
+		os.Exit(2)
+	}
+	if err := verify(os.Args[1], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func verify(key string, in io.Reader, out io.Writer) error {
+	line, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	ring, err := receipt.LoadKeyRing(key)
+	if err != nil {
+		return err
+	}
+	verdict := receipt.Verify(line, receipt.VerifyOptions{Keys: ring})
+	fmt.Fprintln(out, verdict)
+	if !verdict.OK {
+		return fmt.Errorf("rejected by the check of %s", verdict.Failed)
+	}
+	return nil
+}
