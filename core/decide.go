@@ -17,6 +17,8 @@ type look struct {
 	found          *channel.Finding // nil: not probed yet
 	// stopped says that the ledger refused to let it go again: it was cancelled, with its run perhaps, or lost its approval.
 	stopped bool
+	// spent says that the ledger refused a replay: the token's life is over, or too near its end.
+	spent bool
 }
 
 // mustStop reports whether nobody wants the effect any more, as far as the row says, or the ledger said.
@@ -45,10 +47,10 @@ func (l look) before() step {
 	i := l.row
 	f := i.Fence()
 	switch {
-	case !i.InDoubt() && !i.Accepted() && !i.ProbeFirst && i.Held():
+	case !i.InDoubt() && i.Held() && !l.mustStop():
 		// Quarantined before anything was sent: a person sets it going again; there is nothing to ask the outside system.
 		return step{move: ledger.Hold{Fence: f, Reason: i.HoldReason, Look: l.policy.HeldMax}, event: EventHeld}
-	case !i.InDoubt() && !i.Accepted() && !i.ProbeFirst:
+	case !i.InDoubt(): // and where nobody wants it any more, the ledger ends it as never sent
 		return step{move: ledger.Reopen{Fence: f, Proof: ledger.ProofNoStamp, Error: "the sender died before it sent anything"}, event: EventReopened}
 	case l.replaySafe() && !i.Held():
 		return step{move: ledger.Reopen{Fence: f, Proof: ledger.ProofReplaySafe, Margin: l.policy.Margin, Error: "the same bytes go again"}, event: EventReopened}
@@ -163,7 +165,7 @@ func (l look) hold(reason string) step {
 // replaySafe reports whether the same stored bytes may go again now, and whether anybody still wants them to.
 func (l look) replaySafe() bool {
 	i := l.row
-	if i.Accepted() || i.ProbeFirst || l.mustStop() {
+	if i.Accepted() || i.ProbeFirst || l.spent || l.mustStop() {
 		return false
 	}
 	switch i.Sheet.Replay {

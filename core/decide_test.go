@@ -60,6 +60,7 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 	}{
 		"never stamped: reopened":                    {row: stamped(never), now: early, sheet: exact, want: ledger.Reopen{Proof: ledger.ProofNoStamp}},
 		"quarantined before any send: stays":         {row: stamped(never, heldRow), now: longAfter, sheet: exact, want: ledger.Hold{}},
+		"quarantined before any send, cancelled":     {row: stamped(never, heldRow, cancelled), now: longAfter, sheet: exact, want: ledger.Reopen{Proof: ledger.ProofNoStamp}},
 		"stamped, not replay-safe: probed":           {row: stamped(), now: early, sheet: exact},
 		"replay-safe: the same bytes":                {row: stamped(replay), now: early, sheet: exact, want: ledger.Reopen{Proof: ledger.ProofReplaySafe}},
 		"replay-safe but accepted: probed":           {row: stamped(replay, accepted), now: early, sheet: exact},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/core/channel"
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/receipt"
 )
@@ -480,5 +481,42 @@ func TestConfigurationNamesEveryFault(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
 		}
+	}
+}
+
+// TestCancelledReplayIsFoundOut: an attempt in doubt whose run was cancelled is not sent again, though that would be harmless; it is
+// probed, and ends as what became of it.
+func TestCancelledReplayIsFoundOut(t *testing.T) {
+	sheet := exactSheet
+	sheet.Replay = channel.ReplayForEver
+	w := newWorld(sheet)
+	sent := make(chan struct{}, 1)
+	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) {
+		w.happen(a.Intent.EffectKey)
+		sent <- struct{}{}
+		return channel.Outcome{}, errors.New("lost")
+	}
+	b := newBench(t, w)
+	ctx := t.Context()
+	if _, _, err := b.ledger.CreateRun(ctx, fence.NewRun{ID: b.runID}); err != nil {
+		t.Fatal(err)
+	}
+	e := b.engine()
+	if _, err := b.ledger.ChannelRow(ctx, "test/one"); err != nil {
+		t.Fatal(err)
+	}
+	k := b.claimed(e, b.claim("effect"))
+	// Send, without anybody to reconcile, then cancel the run.
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, _ = e.Do(short, b.claim("effect"))
+	<-sent
+	if err := b.ledger.CancelRun(ctx, b.runID, "ops", "not wanted any more"); err != nil {
+		t.Fatal(err)
+	}
+	b.start(e)
+	i := b.ended(e, k)
+	if i.State != ledger.StateCommitted || i.Established != ledger.ByProbe || w.sent(k.EffectKey) != 1 {
+		t.Fatalf("got %s by %s after %d sends; want committed by probe after one", i.Outcome(), i.Established, w.sent(k.EffectKey))
 	}
 }

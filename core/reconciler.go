@@ -84,8 +84,9 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
 	}
 	l := look{row: taken.Intent, now: taken.Now, policy: out.policy, sheet: out.sheet, clockAllowance: e.options.ClockAllowance}
 	next, r, err := e.settle(ctx, out, taken, l)
-	if refusedFor(err, "cancel-despite-doubt") { // it was cancelled, with its run perhaps: find out, but never send it again
-		l.stopped = true
+	// It was cancelled, with its run perhaps, or its token is spent: find out, but do not send it again.
+	l.stopped, l.spent = refusedFor(err, "cancel-despite-doubt"), refusedFor(err, "token-life")
+	if l.stopped || l.spent {
 		next, r, err = e.settle(ctx, out, taken, l)
 	}
 	if lost(err) { // somebody settled it meanwhile
