@@ -19,8 +19,13 @@ const (
 
 // reconcile looks at the channel's dispatched intents whose look is due, until stop ends.
 func (e *Engine) reconcile(stop, hard context.Context, out *outlet) {
+	silentAt := time.Now()
 	for {
 		looked, err := e.reconcileDue(stop, hard, out)
+		if err == nil && time.Since(silentAt) >= e.options.HeartbeatTimeout/4 {
+			silentAt = time.Now()
+			err = e.reconcileSilent(stop, hard, out)
+		}
 		if err != nil && stop.Err() == nil {
 			e.log.Warn(EventLedger, "doing", "due looks", "error", err)
 		}
@@ -34,6 +39,20 @@ func (e *Engine) reconcile(stop, hard context.Context, out *outlet) {
 	}
 }
 
+// reconcileSilent looks early at what an engine left that is not seen any more. A slow engine loses nothing by it: what it
+// learns is late evidence.
+func (e *Engine) reconcileSilent(stop, hard context.Context, out *outlet) error {
+	if !out.ready() {
+		return nil
+	}
+	keys, err := e.ledger.SilentLooks(stop, out.name, e.options.HeartbeatTimeout, out.policy.FenceTTL, looksPerRound)
+	if err != nil {
+		return err
+	}
+	e.lookAtAll(stop, hard, out, keys)
+	return nil
+}
+
 // reconcileDue makes one round of due looks.
 func (e *Engine) reconcileDue(stop, hard context.Context, out *outlet) (looked int, err error) {
 	if !out.ready() {
@@ -43,6 +62,11 @@ func (e *Engine) reconcileDue(stop, hard context.Context, out *outlet) (looked i
 	if err != nil {
 		return 0, err
 	}
+	return e.lookAtAll(stop, hard, out, keys), nil
+}
+
+// lookAtAll looks at the intents, some at once, and returns at how many.
+func (e *Engine) lookAtAll(stop, hard context.Context, out *outlet, keys []ledger.Key) (looked int) {
 	slots := make(chan struct{}, looksAtOnce)
 	var looks sync.WaitGroup
 	defer looks.Wait()
@@ -63,7 +87,7 @@ func (e *Engine) reconcileDue(stop, hard context.Context, out *outlet) (looked i
 			}
 		})
 	}
-	return looked, nil
+	return looked
 }
 
 // lookAt takes a probing fence on one intent and settles it, as far as that is possible.

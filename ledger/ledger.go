@@ -56,6 +56,10 @@ type Moves interface {
 	Move(ctx context.Context, k Key, m Move) (Result, error)
 	// DueLooks returns dispatched intents of the channels whose next look is due, oldest first: hints for the reconciler.
 	DueLooks(ctx context.Context, channels []string, limit int) ([]Key, error)
+	// SilentLooks returns dispatched intents of the channel whose fence is alive but whose owner has not been seen for longer than silence:
+	// hints for an early look, which [ProbeFence] allows or not. Owners that fell silent more than silence + 2 · ttl ago are left out: where
+	// ttl is the longest fence of the channel, theirs are dead, and due.
+	SilentLooks(ctx context.Context, channel string, silence, ttl time.Duration, limit int) ([]Key, error)
 	// Scan compares one page of effect_intents, in key order after the cursor, with the queue, and mends the queue: it is what makes
 	// a queue emptied by hand lose nothing. It returns where to go on; done at the end of the table. One bad row never stops it.
 	Scan(ctx context.Context, after Key, limit int) (ScanResult, error)

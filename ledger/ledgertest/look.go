@@ -16,6 +16,7 @@ func lookTopic() topic {
 	return topic{"probing fence, looks and persons", []testCase{
 		{name: "a live fence is not taken, a dead one is", run: probeDead},
 		{name: "a missed heartbeat takes early only what it may", run: probeHeartbeat},
+		{name: "what an instance left that is not seen any more is named early, and nothing else", run: looksSilent},
 		{name: "the number that was shown must still be the row's", run: probeNumber},
 		{name: "a person takes from another look, never from a sender", run: probePerson},
 		{name: "a look that settled nothing counts and gives the fence back", run: probedCounts},
@@ -251,4 +252,37 @@ func resolveNeeds(f *fixture) {
 	_, err = f.try(k, wrong)
 	f.refused(err, "decision")
 	f.move(k, m)
+}
+
+func looksSilent(f *fixture) {
+	beat := func(name string) string {
+		instance := name + "-" + uuid.NewString()
+		f.must(f.Ledger.Heartbeat(f.ctx(), fence.Instance{ID: instance, Host: "h", Process: 1, Version: "1", StartedAt: f.now()}))
+		return instance
+	}
+	f.use(exactSheet())
+	gone, here := beat("gone"), beat("here")
+	f.claim()
+	k := f.fence(1, func(r *ledger.FenceRequest) { r.Owner = gone }).Dispatches[0].Intent.Key
+	f.claim()
+	f.fence(1, func(r *ledger.FenceRequest) { r.Owner = here })
+	f.claim() // nobody's
+	silent := func(silence, ttl time.Duration) []ledger.Key {
+		keys, err := f.Ledger.SilentLooks(f.ctx(), f.channel, silence, ttl, 10)
+		f.must(err)
+		return keys
+	}
+	if keys := silent(time.Minute, 24*time.Hour); len(keys) != 0 {
+		f.t.Errorf("while everybody beats, %v are named", keys)
+	}
+	f.silence(gone) // an hour ago
+	if keys := silent(time.Minute, 24*time.Hour); len(keys) != 1 || keys[0] != k {
+		f.t.Errorf("named are %v, want %v", keys, k)
+	}
+	if keys := silent(time.Minute, time.Minute); len(keys) != 0 {
+		f.t.Errorf("an owner that is silent for longer than any fence lives names %v", keys)
+	}
+	if keys, err := f.Ledger.SilentLooks(f.ctx(), "test/other", time.Minute, 24*time.Hour, 10); err != nil || len(keys) != 0 {
+		f.t.Errorf("another channel has %v, %v", keys, err)
+	}
 }

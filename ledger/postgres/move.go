@@ -116,6 +116,38 @@ ORDER BY due_at LIMIT $2) q ORDER BY q.due_at LIMIT $2`, l.table("dispatch_queue
 	return keys, err
 }
 
+// SilentLooks returns dispatched intents whose owner is not seen any more. Where none is silent, which is nearly always, it reads the
+// instances only. [ledger.Ledger].
+func (l *Ledger) SilentLooks(ctx context.Context, channel string, silence, ttl time.Duration, limit int) ([]ledger.Key, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	sql := fmt.Sprintf(`WITH silent AS MATERIALIZED (SELECT id FROM %s WHERE last_seen < clock_timestamp() - $2::bigint * interval '1 microsecond'
+AND last_seen > clock_timestamp() - $3::bigint * interval '1 microsecond')
+SELECT i.run_id::text, i.effect_key FROM %s q JOIN %s i ON i.run_id = q.run_id AND i.effect_key = q.effect_key
+WHERE EXISTS (SELECT FROM silent) AND q.channel = $1 AND q.phase = 'look' AND q.due_at > (SELECT clock_timestamp())
+AND q.due_at <= (SELECT clock_timestamp() + $4::bigint * interval '1 microsecond')
+AND i.state = 'dispatched' AND i.fence_owner IN (SELECT id FROM silent) LIMIT $5`,
+		l.table("engine_instances"), l.table("dispatch_queue"), l.table("effect_intents"))
+	var keys []ledger.Key
+	err := l.read(ctx, func(ctx context.Context, s *session) error {
+		keys = nil
+		s.queue(sql, channel, silence.Microseconds(), (silence + 2*ttl).Microseconds(), ttl.Microseconds(), limit).
+			Query(func(rows pgx.Rows) error {
+				for rows.Next() {
+					var k ledger.Key
+					if err := rows.Scan(&k.RunID, &k.EffectKey); err != nil {
+						return err
+					}
+					keys = append(keys, k)
+				}
+				return rows.Err()
+			})
+		return s.flush(ctx)
+	})
+	return keys, err
+}
+
 // checkKey refuses a run id that no row can have.
 func checkKey(k ledger.Key) error {
 	if id, err := uuid.Parse(k.RunID); err != nil || id.String() != k.RunID {

@@ -22,6 +22,9 @@ const (
 	selectNextDue  = "SELECT min(due_at) FROM dispatch_queue WHERE channel = ? AND phase = 'send' AND turn_waiting = 0"
 	selectDueLooks = `SELECT run_id, effect_key FROM dispatch_queue WHERE channel IN (SELECT value FROM json_each(?)) AND phase = 'look'
 		AND turn_waiting = 0 AND due_at <= ? ORDER BY due_at, seq LIMIT ?`
+	selectSilentLooks = `SELECT q.run_id, q.effect_key FROM dispatch_queue q CROSS JOIN effect_intents i ON i.run_id = q.run_id AND i.effect_key = q.effect_key
+		WHERE q.channel = ? AND q.phase = 'look' AND q.turn_waiting = 0 AND q.due_at > ? AND q.due_at <= ? AND i.state = 'dispatched'
+		AND i.fence_owner IN (SELECT value FROM json_each(?)) LIMIT ?`
 )
 
 // Fence implements [ledger.Moves].
@@ -236,6 +239,44 @@ func (l *Ledger) DueLooks(ctx context.Context, channels []string, limit int) (ke
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read due looks: %w", err)
+	}
+	return keys, nil
+}
+
+// SilentLooks implements [ledger.Moves]. Where no instance is silent, which is nearly always, it reads the instances only.
+func (l *Ledger) SilentLooks(ctx context.Context, channel string, silence, ttl time.Duration, limit int) (keys []ledger.Key, err error) {
+	instances, err := l.Instances(ctx)
+	if err != nil || limit <= 0 {
+		return nil, err
+	}
+	var silent []string
+	for _, i := range instances {
+		if i.Age > silence && i.Age < silence+2*ttl {
+			silent = append(silent, i.ID)
+		}
+	}
+	if len(silent) == 0 {
+		return nil, nil
+	}
+	owners, err := jsonText(silent, false)
+	if err != nil {
+		return nil, err
+	}
+	now, err := l.clock.now()
+	if err != nil {
+		return nil, err
+	}
+	err = l.readers.read(ctx, func(ctx context.Context, s *session) error {
+		keys = nil
+		return s.each(ctx, selectSilentLooks, []any{channel, timeText(now), timeText(now.Add(ttl)), owners, limit}, func(scan func(...any) error) error {
+			var k ledger.Key
+			err := scan(&k.RunID, &k.EffectKey)
+			keys = append(keys, k)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read looks of silent owners: %w", err)
 	}
 	return keys, nil
 }

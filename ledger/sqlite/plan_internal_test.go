@@ -23,7 +23,7 @@ func TestNoHotStatementReadsAWholeTable(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	hot = append(hot, selectSnapshot, selectIntent, updateStep, insertIntent, selectAmiss, selectDue, selectDueLooks, selectNextDue, selectNextInLane,
+	hot = append(hot, selectSnapshot, selectIntent, updateStep, insertIntent, selectAmiss, selectDue, selectDueLooks, selectSilentLooks, selectNextDue, selectNextInLane,
 		letNextInLaneGo, selectTokens, selectLate, "SELECT "+nextIssue)
 	for _, query := range hot {
 		rows, err := l.readDB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
