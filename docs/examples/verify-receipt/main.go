@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -23,10 +24,11 @@ func main() {
 }
 
 func verify(key string, in io.Reader, out io.Writer) error {
-	line, err := io.ReadAll(in)
+	text, err := io.ReadAll(in)
 	if err != nil {
 		return err
 	}
+	line := bytes.TrimSuffix(text, []byte("\n")) // a receipt has one form, and the end of its line is not in it
 	ring, err := receipt.LoadKeyRing(key)
 	if err != nil {
 		return err

@@ -19,8 +19,11 @@ func TestGenuineReceiptPassesAndAChangedOneFails(t *testing.T) {
 	}
 	line, _, _ := bytes.Cut(lines, []byte("\n"))
 	var out bytes.Buffer
-	if err := verify(golden+".pub.pem", bytes.NewReader(line), &out); err != nil || !strings.HasPrefix(out.String(), "ok") {
-		t.Errorf("%s, %v", out.String(), err)
+	for _, end := range []string{"", "\n"} {
+		out.Reset()
+		if err := verify(golden+".pub.pem", strings.NewReader(string(line)+end), &out); err != nil || !strings.HasPrefix(out.String(), "ok") {
+			t.Errorf("%s, %v", out.String(), err)
+		}
 	}
 	changed := bytes.Replace(line, []byte(`"sig":"`), []byte(`"sig":"A`), 1)
 	if err := verify(golden+".pub.pem", bytes.NewReader(changed), &out); err == nil {
