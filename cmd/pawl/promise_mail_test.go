@@ -219,3 +219,32 @@ func TestAMailThatTheServerHeldWhileEngineAndAdapterDiedIsSentOnceAndCommitted(t
 		}
 	}
 }
+
+// Fences that last for ten minutes do not make a crash last for ten minutes, where an early look is harmless.
+func TestWhatADeadEngineLeftIsFoundLongBeforeItsFenceEnds(t *testing.T) {
+	for _, backend := range backends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			o := newOffice(t, time.Minute)
+			s := newMailScene(t, backend, o, time.Second)
+			s.policy["send_timeout"], s.policy["fence_ttl"] = "5m", "10m"
+			hold := make(chan struct{})
+			defer close(hold)
+			o.box.Inject(mailbox.Fault{Phase: mailbox.PhaseAccepted, Hold: hold})
+			first := s.engine("e1", nil)
+			k := s.claimMail("left")
+			o.awaitPhase(mailbox.PhaseAccepted)
+			first.kill(true)
+			s.engine("e2", nil)
+			i := s.await(k, "is found", committed)
+			if i.Established != ledger.ByProbe || i.Attempts != 1 {
+				t.Errorf("committed after %d attempts, established %q, want one, by probe", i.Attempts, i.Established)
+			}
+			if left := time.Until(i.LastPossibleSend); left < time.Minute {
+				t.Errorf("the attempt had only %s left: the test shows nothing", left)
+			}
+			o.oneMail("left")
+			s.verifyReceipt(k)
+		})
+	}
+}
