@@ -10,6 +10,8 @@
 // A fence is dead when it expired by more than the clock allowance. A lease past its ceiling of reclaims is
 // quarantined: a run that kills its workers must not go round for ever.
 //
+// A worker holds the lease of a run through a [Keeper]: it renews in the background and ends the worker's context in time.
+//
 // Storage is named by the small interface [Storage]; the ledgers implement it on the agent_runs table, and a host that
 // has a lease table of its own implements [Verifier].
 package fence
