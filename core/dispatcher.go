@@ -32,7 +32,7 @@ func (e *Engine) dispatch(stop, hard context.Context, out *outlet) {
 			slots <- struct{}{}
 		}
 		for _, d := range dispatches {
-			e.inflight.enter(d.Intent.Key) // before the goroutine starts: the reconciler may look at any time
+			e.inflight.join(d.Intent.Key) // before the goroutine starts: the reconciler may look at any time
 			sends.Go(func() {
 				defer func() { slots <- struct{}{} }()
 				defer e.inflight.leave(d.Intent.Key)
@@ -103,6 +103,7 @@ func (e *Engine) fence(ctx context.Context, out *outlet, free int) (_ []dispatch
 	}
 	batch := make([]dispatched, 0, len(r.Dispatches))
 	for _, d := range r.Dispatches {
+		e.log.DebugContext(ctx, EventFenced, attrs(d.Intent)...)
 		batch = append(batch, dispatched{d, asked})
 	}
 	wait = e.options.PollEvery

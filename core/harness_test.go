@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -291,5 +290,5 @@ func (b *bench) wantReceipt(k ledger.Key, outcome receipt.Outcome) {
 			return
 		}
 	}
-	b.t.Fatal(fmt.Sprintf("no receipt of %s among %d", outcome, len(all)))
+	b.t.Fatalf("no receipt of %s among %d", outcome, len(all))
 }

@@ -109,7 +109,7 @@ func (e *Engine) makeToken(ctx context.Context, out *outlet, d ledger.Dispatch, 
 
 // checkClaim is the check of a claim, for rows that plain SQL wrote.
 func (e *Engine) checkClaim(out *outlet, i ledger.Intent) error {
-	digest, err := canonical.Sum(i.Payload)
+	digest, err := canonical.SumExact(i.Payload)
 	if err != nil {
 		return fmt.Errorf("payload: %w", err)
 	}
@@ -167,11 +167,18 @@ func (e *Engine) reopenNotSent(ctx context.Context, out *outlet, i ledger.Intent
 	e.report(ctx, r.Intent, EventNotSent)
 }
 
+// pauseChannel tries until the ledger answers: as long as the channel is not paused, every intent of it would run into the same fault.
 func (e *Engine) pauseChannel(ctx context.Context, out *outlet, cause error) {
 	reason := "the adapter says that the channel's configuration is at fault: " + cause.Error()
-	if err := e.ledger.SetPaused(ctx, out.name, true, reason); err != nil {
+	for n := 0; ; n++ {
+		err := e.ledger.SetPaused(ctx, out.name, true, reason)
+		if err == nil {
+			break
+		}
 		e.log.Warn(EventLedger, "doing", "pause", "channel", out.name, "error", err)
-		return
+		if errors.Is(err, ledger.ErrUnknownChannel) || !sleep(ctx, doubled(50*time.Millisecond, n, 2*time.Second)) {
+			return
+		}
 	}
 	e.log.Error(EventChannelPaused, "channel", out.name, "reason", reason)
 }
@@ -265,7 +272,7 @@ func (e *Engine) successor(ctx context.Context, out *outlet, i ledger.Intent, re
 	if err == nil {
 		var t channel.Token
 		if t, _, err = e.makeToken(ctx, out, ledger.Dispatch{Intent: i, Tokens: tokens}, len(tokens)+1); err == nil {
-			_, err = e.write(ctx, i.Key, ledger.PutToken{Fence: i.Fence(), Token: t})
+			_, err = e.write(ctx, i.Key, ledger.PutToken{Fence: i.Fence(), Token: t, NotSent: true})
 		}
 	}
 	if err != nil {

@@ -29,6 +29,9 @@ func (e *Engine) write(ctx context.Context, k ledger.Key, m ledger.Move) (ledger
 			if n > 0 {
 				e.log.Info(EventLedgerBack, "run_id", k.RunID, "effect_key", k.EffectKey, "tries", n+1)
 			}
+			if r.Alarm != "" {
+				e.log.Error(EventAlarm, "run_id", k.RunID, "effect_key", k.EffectKey, "alarm", r.Alarm)
+			}
 			return r, err
 		}
 		e.measure.commitFailed(ctx)
@@ -41,12 +44,9 @@ func (e *Engine) write(ctx context.Context, k ledger.Key, m ledger.Move) (ledger
 
 // late hands in what is known of an attempt whose fence is gone.
 func (e *Engine) late(ctx context.Context, k ledger.Key, f fence.Fence, attempt int, outcome ledger.LateOutcome, ev channel.Evidence, reason string) {
-	r, err := e.write(ctx, k, ledger.Late{Key: k, Fence: f, Attempt: attempt, Outcome: outcome, Evidence: ev, Reason: reason})
+	_, err := e.write(ctx, k, ledger.Late{Key: k, Fence: f, Attempt: attempt, Outcome: outcome, Evidence: ev, Reason: reason})
 	e.measure.fenceLost(ctx)
 	e.log.Warn(EventLate, "run_id", k.RunID, "effect_key", k.EffectKey, "attempt", attempt, "fence", f.Number, "outcome", outcome, "error", err)
-	if r.Alarm != "" {
-		e.log.Error(EventAlarm, "run_id", k.RunID, "effect_key", k.EffectKey, "alarm", r.Alarm)
-	}
 	e.settled.wakeAll()
 }
 
@@ -62,7 +62,10 @@ func (e *Engine) report(ctx context.Context, i ledger.Intent, otherwise string) 
 	case i.State == ledger.StateCommitted:
 		event = EventSent
 	case i.State == ledger.StateAbandoned:
-		event, level = EventAbandoned, e.log.Warn
+		level = e.log.Warn
+		if otherwise != EventRejected && otherwise != EventFailedOutside { // these say more
+			event = EventAbandoned
+		}
 	case i.Held():
 		event, level = EventHeld, e.log.Error
 	}

@@ -16,12 +16,16 @@ func (m PutToken) apply(s *Snapshot, c *Change) error {
 	if err := s.may(m.Fence); err != nil {
 		return err
 	}
-	return putToken(s, c, m.Token, m.DrawsFromLane)
+	doubt := s.Intent.clone()
+	if m.NotSent { // its own attempt proves nothing against a further version; an earlier one's doubt does
+		doubt.SendStartedAt = time.Time{}
+	}
+	return putToken(s, c, m.Token, m.DrawsFromLane, doubt.InDoubt())
 }
 
 // putToken stores a version by compare-and-set: the stored one wins. A version for a row that may have been sent is stored
 // only if all versions exclude each other outside, or all earlier ones are dead for good.
-func putToken(s *Snapshot, c *Change, t channel.Token, drawsFromLane bool) error {
+func putToken(s *Snapshot, c *Change, t channel.Token, drawsFromLane, inDoubt bool) error {
 	if s.Intent.Probing {
 		return &RefusedError{"put token", "probing", "a probing fence makes no tokens"}
 	}
@@ -36,7 +40,7 @@ func putToken(s *Snapshot, c *Change, t channel.Token, drawsFromLane bool) error
 	}
 	if t.Version > 1 && !t.ExcludesEarlier {
 		for _, have := range s.Tokens {
-			if !have.Dead && s.Intent.InDoubt() {
+			if !have.Dead && inDoubt {
 				return &RefusedError{"put token", "token-remade", "an earlier version may still take effect and the new one does not exclude it"}
 			}
 		}
@@ -68,7 +72,7 @@ func (m Stamp) apply(s *Snapshot, c *Change) error {
 		return &RefusedError{"stamp", "times", "send timeout, commit bound and margin must be positive"}
 	}
 	if m.Token != nil {
-		if err := putToken(s, c, *m.Token, m.DrawsFromLane); err != nil {
+		if err := putToken(s, c, *m.Token, m.DrawsFromLane, i.InDoubt()); err != nil {
 			return err
 		}
 	} else if len(s.Tokens) == 0 {

@@ -441,3 +441,24 @@ func TestAnAnswerThatComesAfterAProbeFoundTheSameIsNoAlarm(t *testing.T) {
 		})
 	}
 }
+
+// TestAFurtherTokenNeedsNoDoubtOfItsOwnAttempt: the adapter that wants another version instead of sending has sent nothing.
+func TestAFurtherTokenNeedsNoDoubtOfItsOwnAttempt(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	stamped := ledger.Intent{Key: ledger.Key{"r", "test:x"}, State: ledger.StateDispatched, Kind: "test", Channel: "test", FenceOwner: "us", FenceNumber: 1,
+		FenceExpiresAt: now.Add(time.Minute), LedgerEpoch: 1, Starts: 1, Attempts: 1, SendStartedAt: now, FirstSentAt: now}
+	s := ledger.Snapshot{Key: stamped.Key, Found: true, Intent: stamped, Now: now, Epoch: 1, Tokens: []channel.Token{{Version: 1, Data: []byte("a")}}}
+	put := ledger.PutToken{Fence: stamped.Fence(), Token: channel.Token{Version: 2, Data: []byte("b")}}
+	if _, err := ledger.Apply(s, put); err == nil {
+		t.Fatal("a further version was stored while the first may still take effect")
+	}
+	put.NotSent = true
+	if c, err := ledger.Apply(s, put); err != nil || c.NewToken == nil {
+		t.Fatalf("got %v, %+v; want the version stored", err, c.NewToken)
+	}
+	s.Intent.Doubts = []int{1}
+	s.Intent.Attempts = 2
+	if _, err := ledger.Apply(s, put); err == nil {
+		t.Fatal("a further version was stored although an earlier attempt may have taken effect")
+	}
+}

@@ -60,6 +60,8 @@ type PutToken struct {
 	Token channel.Token
 	// DrawsFromLane says that Token.LaneNumber raises the lane's number.
 	DrawsFromLane bool
+	// NotSent says that the stamped attempt is typed as not sent: the adapter wants a further version instead.
+	NotSent bool
 }
 
 // Stamp is written right before the one external call. It checks that what is left of the fence covers the send.

@@ -20,13 +20,14 @@ const Variable = "PAWL_TEST_POSTGRES"
 
 // shared is the server of this test binary, started when the first test asks.
 type shared struct {
-	once    sync.Once
-	server  *Server
-	url     string
-	err     error
-	count   atomic.Int64
-	mu      sync.Mutex
-	skipped []string
+	once      sync.Once
+	server    *Server
+	container *container
+	url       string
+	err       error
+	count     atomic.Int64
+	mu        sync.Mutex
+	skipped   []string
 }
 
 // binary is this test binary's server: TestMain and tests have no other way to share one.
@@ -38,6 +39,9 @@ func Main(m *testing.M) int {
 	code := m.Run()
 	if binary.server != nil {
 		binary.server.Close()
+	}
+	if binary.container != nil {
+		binary.container.close()
 	}
 	binary.mu.Lock()
 	defer binary.mu.Unlock()
@@ -53,6 +57,13 @@ func (s *shared) open() {
 		return
 	}
 	if s.server, s.err = start(nil); s.err != nil {
+		found := s.err
+		if s.container, s.err = startContainer(); s.err != nil {
+			s.err = errors.Join(found, s.err)
+			return
+		}
+		s.url = s.container.url
+		fmt.Println("pgtest: started a container of " + s.container.image)
 		return
 	}
 	s.url = s.server.URL("postgres")
