@@ -33,6 +33,19 @@ func Sum(raw []byte) (Digest, error) {
 	return s.sum(), nil
 }
 
+// SumExact is [Sum] for a text that other programs will read by themselves: it
+// also refuses what the canonical form does not tell apart, so that no two
+// texts of one digest can mean two things to a reader. That is a name that an
+// object has twice (one reader takes the first, one the last, one merges both)
+// and a number with more digits than a double keeps.
+func SumExact(raw []byte) (Digest, error) {
+	s := sink{raw: raw, buf: make([]byte, 0, min(len(raw), chunk)+64), stream: true, exact: true}
+	if err := s.write(); err != nil {
+		return Digest{}, err
+	}
+	return s.sum(), nil
+}
+
 // SumValue returns the digest of what [Marshal] writes for v.
 func SumValue(v any) (Digest, error) {
 	text, err := encode(v)

@@ -26,6 +26,8 @@ type index struct {
 	objects []object // in the order in which they open
 	members []member // those of one object side by side
 	pending []member // members of the objects that are still open
+	// twice is the offset of the first name that its object has a second time, -1 where every name is the only one.
+	twice int
 }
 
 type object struct {
@@ -224,6 +226,9 @@ func (x *index) sort(ms []member) []member {
 	kept := 0
 	for i := range ms {
 		if i+1 < len(ms) && x.compare(&ms[i], &ms[i+1]) == 0 {
+			if at := int(ms[i+1].name) - 1; x.twice < 0 || at < x.twice {
+				x.twice = at
+			}
 			continue
 		}
 		ms[kept] = ms[i]

@@ -1,6 +1,7 @@
 package canonical
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 )
@@ -95,4 +96,49 @@ func appendFloatBits(dst []byte, f float64, bits int) []byte {
 		dst = dst[:n-1]
 	}
 	return dst
+}
+
+// sameNumber reports whether two accepted numbers have the same value, as
+// decimal numbers and not as doubles.
+func sameNumber(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	da, ea, na := decimal(a)
+	db, eb, nb := decimal(b)
+	return bytes.Equal(da, db) && (len(da) == 0 || ea == eb && na == nb)
+}
+
+// decimal takes an accepted number apart: its digits without zeros at either
+// end, none for zero, and the power of ten of the last of them.
+func decimal(text []byte) (digits []byte, exponent int, negative bool) {
+	negative = text[0] == '-'
+	fraction := false
+	for i, c := range text {
+		switch {
+		case '0' <= c && c <= '9':
+			if fraction {
+				exponent--
+			}
+			if c != '0' || len(digits) > 0 {
+				digits = append(digits, c)
+			}
+		case c == '.':
+			fraction = true
+		case c == 'e' || c == 'E':
+			e, err := strconv.Atoi(string(text[i+1:]))
+			if err != nil { // so far from 1 that only zero is a double
+				e = math.MinInt32
+			}
+			exponent += e
+		}
+		if c == 'e' || c == 'E' {
+			break
+		}
+	}
+	for n := len(digits); n > 0 && digits[n-1] == '0'; n-- {
+		digits = digits[:n-1]
+		exponent++
+	}
+	return digits, exponent, negative
 }

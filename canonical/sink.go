@@ -17,6 +17,7 @@ type sink struct {
 	raw    []byte // the text that is read
 	buf    []byte
 	stream bool
+	exact  bool // refuse what the canonical form would not tell apart
 	hash   hash.Hash
 }
 
@@ -66,8 +67,12 @@ func (s *sink) value(x *index, i, obj int) (end, next int, err error) {
 	default:
 		end, _ = scanNumber(s.raw, i)
 		var ok bool
+		written := len(s.buf)
 		if s.buf, ok = appendNumber(s.buf, s.raw[i:end]); !ok {
 			return end, obj, x.fail(i, "number is too large for a double")
+		}
+		if s.exact && !sameNumber(s.raw[i:end], s.buf[written:]) {
+			return end, obj, x.fail(i, "number has more digits than a double keeps; write it as a string")
 		}
 		return end, obj, nil
 	}

@@ -26,9 +26,12 @@ type firstIndex struct {
 // write runs both passes.
 func (s *sink) write() error {
 	first := new(firstIndex)
-	x := index{raw: s.raw, objects: first.objects[:0], members: first.members[:0], pending: first.pending[:0]}
+	x := index{raw: s.raw, objects: first.objects[:0], members: first.members[:0], pending: first.pending[:0], twice: -1}
 	if err := x.build(); err != nil {
 		return err
+	}
+	if s.exact && x.twice >= 0 {
+		return x.fail(x.twice, "an object has this name twice")
 	}
 	_, _, err := s.value(&x, skipSpace(s.raw, 0), 0)
 	return err

@@ -93,7 +93,7 @@ func Prepare(c Claim) (Prepared, error) {
 	if own, _, _ := strings.Cut(c.Channel, "/"); own != kind && c.Channel != ChannelLocal {
 		return Prepared{}, invalid("effect_key", "begins with %q but the channel %s is of kind %q", kind, c.Channel, own)
 	}
-	digest, err := canonical.Sum(c.Payload)
+	digest, err := canonical.SumExact(c.Payload) // an approved digest stands for one reading of the payload
 	if err != nil {
 		return Prepared{}, invalid("payload", "%v", err)
 	}

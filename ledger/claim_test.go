@@ -59,9 +59,14 @@ func TestPrepareNamesTheFieldThatCannotBeRight(t *testing.T) {
 		"payload is no JSON":       {"payload", func(c *ledger.Claim) { c.Payload = []byte("to ann") }},
 		"payload of invalid UTF-8": {"payload", func(c *ledger.Claim) { c.Payload = []byte("\"\xff\"") }},
 		"payload beyond a double":  {"payload", func(c *ledger.Claim) { c.Payload = []byte("1e999") }},
-		"payload too large":        {"payload", func(c *ledger.Claim) { c.Payload = make([]byte, ledger.MaxPayload+1) }},
-		"expires when due":         {"expires_at", func(c *ledger.Claim) { c.DueAt = start(); c.ExpiresAt = start() }},
-		"lease of another run":     {"lease", func(c *ledger.Claim) { c.Lease = &fence.Lease{RunID: "x"} }},
+		"payload with a name twice": {"payload", func(c *ledger.Claim) {
+			// Some readers merge the two, and send what the digest does not cover.
+			c.Payload = []byte(`{"to":"ann","headers":{"List-Id":"a"},"headers":{}}`)
+		}},
+		"payload that is rounded": {"payload", func(c *ledger.Claim) { c.Payload = []byte(`{"wei":9007199254740993}`) }},
+		"payload too large":       {"payload", func(c *ledger.Claim) { c.Payload = make([]byte, ledger.MaxPayload+1) }},
+		"expires when due":        {"expires_at", func(c *ledger.Claim) { c.DueAt = start(); c.ExpiresAt = start() }},
+		"lease of another run":    {"lease", func(c *ledger.Claim) { c.Lease = &fence.Lease{RunID: "x"} }},
 	} {
 		claim := goodClaim()
 		c.change(&claim)
