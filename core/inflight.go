@@ -9,27 +9,41 @@ import (
 // inflight holds what this engine is sending or probing now, so that it never reconciles its own work.
 type inflight struct {
 	mu   sync.Mutex
-	keys map[ledger.Key]struct{}
+	keys map[ledger.Key]int // how many are at it: a send may begin before the look that set it going is over
 }
 
 // enter reports whether the key was free, and takes it.
 func (f *inflight) enter(k ledger.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.keys[k]; ok {
+	if f.keys[k] > 0 {
 		return false
 	}
-	if f.keys == nil {
-		f.keys = map[ledger.Key]struct{}{}
-	}
-	f.keys[k] = struct{}{}
+	f.take(k)
 	return true
 }
 
+// join takes the key whoever has it: the ledger gave it to us.
+func (f *inflight) join(k ledger.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.take(k)
+}
+
+func (f *inflight) take(k ledger.Key) {
+	if f.keys == nil {
+		f.keys = map[ledger.Key]int{}
+	}
+	f.keys[k]++
+}
+
+// leave ends one enter or join.
 func (f *inflight) leave(k ledger.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.keys, k)
+	if f.keys[k]--; f.keys[k] <= 0 {
+		delete(f.keys, k)
+	}
 }
 
 // broadcast wakes everybody who waits. The zero value is ready.
