@@ -27,7 +27,8 @@ func (e *Engine) dispatch(stop, hard context.Context, out *outlet) {
 		if free == 0 {
 			return
 		}
-		dispatches, wait, err := e.fence(stop, out, free)
+		// Not stop: a fence whose COMMIT is given up half-way may have been taken, and nobody would use it until it is dead.
+		dispatches, wait, err := e.fence(hard, out, free)
 		for range free - len(dispatches) {
 			slots <- struct{}{}
 		}
