@@ -120,10 +120,6 @@ func (a *appender) Probe(ctx context.Context, attempt channel.Attempt) (channel.
 	if err != nil {
 		return channel.Finding{}, err
 	}
-	// The line may be in memory only: its writer died between write and flush.
-	if err := f.Sync(); err != nil {
-		return channel.Finding{}, fmt.Errorf("flush %s: %w", a.config.Path, err)
-	}
 	size, err := endOfLastLine(f)
 	if err != nil {
 		return channel.Finding{}, err
@@ -148,6 +144,9 @@ func (a *appender) Probe(ctx context.Context, attempt channel.Attempt) (channel.
 	}
 	if hit.line.PayloadDigest != attempt.Intent.PayloadDigest {
 		return channel.UnknownFinding(fmt.Sprintf("the line at offset %d has the token but another payload", hit.offset)), nil
+	}
+	if err := settle(ctx, f, began, size, hit); err != nil {
+		return channel.UnknownFinding(fmt.Sprintf("the line at offset %d can be read, but not be made safe: %v", hit.offset, err)), nil
 	}
 	return channel.SentFinding(channel.MatchExact, a.evidence(token, hit.offset, hit.length)), nil
 }

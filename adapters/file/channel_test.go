@@ -164,6 +164,44 @@ func TestASentLineIsFoundWithTheEvidenceOfItsSend(t *testing.T) {
 	wantFinding(t, c, attempt(t, c, "two"), channel.FindingAbsentForGood)
 }
 
+// A flush that failed leaves the line readable and the kernel believing that it is on the disk: another flush does nothing. Only
+// what is written again is flushed again.
+func TestAProbeWritesTheLineAgainBeforeItCallsItSent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "effects")
+	c := open(t, path)
+	for _, key := range []string{"first", "asked", "last"} {
+		if _, err := c.Send(t.Context(), attempt(t, c, key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	wasWritten := func(key string, want channel.FindingKind) bool {
+		t.Helper()
+		if err := os.Chtimes(path, past, past); err != nil {
+			t.Fatal(err)
+		}
+		wantFinding(t, c, attempt(t, c, key), want)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime().After(past.Add(time.Minute))
+	}
+	if !wasWritten("asked", channel.FindingSent) {
+		t.Error("the line was called sent and was not written again")
+	}
+	if wasWritten("other", channel.FindingAbsentForGood) {
+		t.Error("a probe that finds nothing wrote")
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file was changed (%v):\n%s\n%s", err, before, after)
+	}
+}
+
 func TestARefusedBeginWritesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	c := open(t, path)

@@ -150,6 +150,29 @@ func unchanged(f *os.File, before header, size int64) error {
 	return nil
 }
 
+// settle makes sure that a line that was found is on the disk: its writer may have died before the flush, or the flush
+// failed. After a flush that failed, the kernel holds what it could not write for written, and the next flush says
+// that all is well. So the line is written again, as it is, and then flushed.
+func settle(ctx context.Context, f *os.File, began header, size int64, hit *found) error {
+	if err := lock(ctx, f); err != nil {
+		return err
+	}
+	if err := unchanged(f, began, size); err != nil {
+		return err
+	}
+	raw := make([]byte, hit.length)
+	if _, err := f.ReadAt(raw, hit.offset); err != nil {
+		return fmt.Errorf("read the line again: %w", err)
+	}
+	if _, err := f.WriteAt(raw, hit.offset); err != nil {
+		return fmt.Errorf("write the line again: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	return nil
+}
+
 // found is where a token's line is.
 type found struct {
 	line   line
