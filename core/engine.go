@@ -89,18 +89,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	defer e.running.Unlock()
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var stopper sync.WaitGroup
+	stopper.Go(func() { e.stopHard(ctx, hard, cancel) })
+	defer stopper.Wait()
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		e.log.Info(EventStopping, "grace", e.options.StopGrace)
-		t := time.NewTimer(e.options.StopGrace)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			cancel()
-		case <-hard.Done():
-		}
-	})
-	defer stop()
 
 	started := e.started()
 	if err := e.beat(ctx, started, false); err != nil && ctx.Err() == nil {
@@ -128,6 +120,19 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
+// stopHard cancels the sends under way a grace after the stop.
+func (e *Engine) stopHard(stop, hard context.Context, cancel context.CancelFunc) {
+	select {
+	case <-stop.Done():
+	case <-hard.Done():
+		return
+	}
+	e.log.Info(EventStopping, "grace", e.options.StopGrace)
+	if sleep(hard, e.options.StopGrace) {
+		cancel()
+	}
+}
+
 // ReconcileOnce looks at every intent whose look is due, and at everything that the scan of the whole ledger finds, and
 // returns how many it looked at. It sends nothing.
 func (e *Engine) ReconcileOnce(ctx context.Context) (looked int, err error) {
@@ -136,6 +141,9 @@ func (e *Engine) ReconcileOnce(ctx context.Context) (looked int, err error) {
 	}
 	if _, err := e.scan(ctx); err != nil {
 		return 0, err
+	}
+	if looked, err = e.settleLocals(ctx); err != nil {
+		return looked, err
 	}
 	for _, name := range e.names {
 		n, err := e.reconcileDue(ctx, ctx, e.channels[name])

@@ -132,36 +132,47 @@ type bench struct {
 	path   string
 	runID  string
 	keys   *receipt.KeyRing
+	signer ledger.Signer
 }
 
-func newBench(t *testing.T, w *world) *bench {
+func newBench(t *testing.T, w *world) *bench { return newBenchSigned(t, w, nil) }
+
+// newBenchSigned has a signer that the test made; nil: a good one.
+func newBenchSigned(t *testing.T, w *world, signer ledger.Signer) *bench {
 	t.Helper()
-	key, err := receipt.GenerateKey()
+	b := &bench{t: t, world: w, path: filepath.Join(t.TempDir(), "ledger.db"), runID: uuid.NewString(), signer: signer}
+	if signer == nil {
+		key, err := receipt.GenerateKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.signer, err = receipt.NewIssuer(receipt.Options{Name: "organism:test:main", Key: key}); err != nil {
+			t.Fatal(err)
+		}
+		if b.keys, err = receipt.NewKeyRing(key.Public()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sqlite.Migrate(t.Context(), sqlite.Options{Path: b.path}); err != nil {
+		t.Fatal(err)
+	}
+	b.ledger = b.open()
+	return b
+}
+
+// open opens the bench's ledger, once more.
+func (b *bench) open() ledger.Ledger {
+	b.t.Helper()
+	l, err := sqlite.Open(b.t.Context(), sqlite.Options{Path: b.path, Signer: b.signer, Logger: slog.New(slog.NewTextHandler(b.t.Output(), nil))})
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	issuer, err := receipt.NewIssuer(receipt.Options{Name: "organism:test:main", Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := receipt.NewKeyRing(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Signer: issuer}
-	if _, err := sqlite.Migrate(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	l, err := sqlite.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
+	b.t.Cleanup(func() {
 		if err := l.Close(); err != nil {
-			t.Error(err)
+			b.t.Error(err)
 		}
 	})
-	return &bench{t: t, ledger: l, world: w, path: o.Path, runID: uuid.NewString(), keys: ring}
+	return l
 }
 
 type option func(*core.Options, *core.ChannelOptions)
@@ -181,7 +192,7 @@ func (b *bench) engine(options ...option) *core.Engine {
 	for _, f := range options {
 		f(&o, &c)
 	}
-	o.Channels = []core.ChannelOptions{c}
+	o.Channels = append([]core.ChannelOptions{c}, o.Channels...)
 	e, err := core.New(b.t.Context(), o)
 	if err != nil {
 		b.t.Fatal(err)

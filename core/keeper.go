@@ -39,13 +39,15 @@ func (e *Engine) heartbeat(ctx context.Context, i fence.Instance) {
 	}
 }
 
-// keep runs what must happen now and then: the scan that mends the queue, owed receipts, dead runs.
+// keep runs what must happen now and then: the scan that mends the queue, plain Go effects whose caller
+// died, owed receipts, dead runs.
 func (e *Engine) keep(ctx context.Context) {
 	scan := time.NewTicker(e.options.ScanEvery)
 	defer scan.Stop()
 	owed := time.NewTicker(e.options.OwedEvery)
 	defer owed.Stop()
 	e.scanLogged(ctx)
+	e.settleLocalsLogged(ctx)
 	e.payOwed(ctx)
 	for {
 		select {
@@ -53,6 +55,7 @@ func (e *Engine) keep(ctx context.Context) {
 			return
 		case <-scan.C:
 			e.scanLogged(ctx)
+			e.settleLocalsLogged(ctx)
 			e.reclaimRuns(ctx)
 		case <-owed.C:
 			e.payOwed(ctx)
@@ -63,6 +66,12 @@ func (e *Engine) keep(ctx context.Context) {
 func (e *Engine) scanLogged(ctx context.Context) {
 	if _, err := e.scan(ctx); err != nil && ctx.Err() == nil {
 		e.log.Warn(EventLedger, "doing", "scan", "error", err)
+	}
+}
+
+func (e *Engine) settleLocalsLogged(ctx context.Context) {
+	if _, err := e.settleLocals(ctx); err != nil && ctx.Err() == nil {
+		e.log.Warn(EventLedger, "doing", "settle plain Go effects", "error", err)
 	}
 }
 

@@ -113,7 +113,7 @@ func (o Options) validate() error {
 		value time.Duration
 	}{
 		{"heartbeat_every", o.HeartbeatEvery}, {"heartbeat_timeout", o.HeartbeatTimeout}, {"poll_every", o.PollEvery},
-		{"scan_every", o.ScanEvery}, {"stop_grace", o.StopGrace}, {"clock_allowance", o.ClockAllowance},
+		{"scan_every", o.ScanEvery}, {"owed_every", o.OwedEvery}, {"stop_grace", o.StopGrace}, {"clock_allowance", o.ClockAllowance},
 	} {
 		if d.value < 0 {
 			faults = append(faults, fmt.Errorf("%s: must not be negative, is %s", d.field, d.value))
