@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -143,4 +144,17 @@ func (s *store) control() error {
 		return fmt.Errorf("the search does not find the message with UID %d, which is there", m.UID)
 	}
 	return errEmpty
+}
+
+// reachesBack reports whether the oldest message that is there had arrived by the time. If not, the mailbox may have been emptied or
+// exchanged since: mail that came before may be gone.
+func (s *store) reachesBack(t time.Time) (bool, error) {
+	if t.IsZero() {
+		return true, nil
+	}
+	messages, err := s.client.Fetch(imap.SeqSetNum(1), &imap.FetchOptions{UID: true, InternalDate: true}).Collect()
+	if err != nil {
+		return false, fmt.Errorf("fetch the oldest message: %w", err)
+	}
+	return len(messages) == 1 && !messages[0].InternalDate.IsZero() && !messages[0].InternalDate.After(t), nil
 }

@@ -27,7 +27,7 @@ func (m *mailer) Probe(ctx context.Context, a channel.Attempt) (channel.Finding,
 		return channel.Finding{}, fmt.Errorf("imap: %w", err)
 	}
 	defer s.close()
-	finding, err := box.look(s, m.config.names(a), recipient(a, m.config))
+	finding, err := box.look(s, m.config.names(a), recipient(a, m.config), a.FirstSentAt)
 	if err != nil {
 		return channel.Finding{}, fmt.Errorf("imap: %w", withCause(ctx, err))
 	}
@@ -45,7 +45,7 @@ func recipient(a channel.Attempt, c *Config) string {
 	return ""
 }
 
-func (i *IMAP) look(s *store, ids []string, to string) (channel.Finding, error) {
+func (i *IMAP) look(s *store, ids []string, to string, first time.Time) (channel.Finding, error) {
 	for _, id := range ids {
 		hits, err := s.search(id)
 		if err != nil {
@@ -68,6 +68,11 @@ func (i *IMAP) look(s *store, ids []string, to string) (channel.Finding, error) 
 		return channel.UnknownFinding("control: " + bounded(err.Error())), nil
 	case !i.StoredBeforeReply:
 		return channel.AbsentNow("not in the mailbox yet; mail may reach it later", true), nil
+	}
+	if whole, err := s.reachesBack(first); err != nil {
+		return channel.Finding{}, err
+	} else if !whole {
+		return channel.UnknownFinding("the oldest message in the mailbox came after the first attempt: the mailbox may have been emptied or exchanged"), nil
 	}
 	return channel.AbsentForGood("not in the mailbox that the server stores into before it answers"), nil
 }

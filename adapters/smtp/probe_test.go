@@ -199,6 +199,16 @@ func TestAnEmptyMailboxProvesNothing(t *testing.T) {
 	wantFinding(t, c, attemptOf(t, c, intentOf("one", payload)), channel.FindingAbsentForGood)
 }
 
+func TestAMailboxThatBeganAfterTheFirstAttemptProvesNoAbsence(t *testing.T) {
+	m := box(t, mailbox.Options{}) // it holds a mail: the control passes
+	c := open(t, boxConfig(t, m, m.SMTPAddr(), nil))
+	a := attemptOf(t, c, intentOf("one", payload))
+	a.FirstSentAt = time.Now().Add(-time.Hour) // the mailbox of that time was emptied, or exchanged
+	wantFinding(t, c, a, channel.FindingUnknown)
+	a.FirstSentAt = time.Now().Add(time.Second)
+	wantFinding(t, c, a, channel.FindingAbsentForGood)
+}
+
 func TestAMailboxThatCannotBeReadIsUnknownNeverAbsent(t *testing.T) {
 	m := box(t, mailbox.Options{})
 	for name, changes := range map[string]map[string]any{
