@@ -35,13 +35,16 @@ func (e *engine) awaitLogged(text string, times int) {
 	})
 }
 
+// unhurried leaves a slow machine all the time between fence and stamp: a fence that is too short by then is a start for nothing.
+func unhurried(policy map[string]any) { policy["send_timeout"], policy["fence_ttl"] = "8s", "30s" }
+
 func TestAStopInOrderFinishesWhatIsUnderWayAndBurnsNothing(t *testing.T) {
 	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
 			o := newOffice(t, time.Minute)
 			s := newMailScene(t, backend, o, time.Second)
-			patient(s.policy, nil)
+			unhurried(s.policy)
 			s.policy["concurrency"] = 1
 			hold := make(chan struct{})
 			letGo := sync.OnceFunc(func() { close(hold) })
@@ -88,7 +91,7 @@ func TestAStopUnderLoadBurnsNothing(t *testing.T) {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
 			s := newFileScene(t, backend, "")
-			patient(s.policy, nil)
+			unhurried(s.policy)
 			e := s.engine("e1", nil)
 			keys := s.claimLines(0, all)
 			for n := range stops {
