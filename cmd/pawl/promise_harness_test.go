@@ -66,6 +66,9 @@ func newScene(t *testing.T, backend, channel, adapter string, settings map[strin
 
 func newSceneOn(t *testing.T, url, channel, adapter string, settings map[string]any) *scene {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("engines, adapters and databases as processes take minutes")
+	}
 	dir, err := os.MkdirTemp("", "pp")
 	if err != nil {
 		t.Fatal(err)
