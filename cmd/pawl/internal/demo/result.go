@@ -119,7 +119,7 @@ func (r Result) Print(w io.Writer, asJSON bool) error {
 	row("held", r.Held, "waiting for a person")
 	row("kills", r.Kills, fmt.Sprintf("the engine was started %d times", r.Starts))
 	row("receipts verified", r.ReceiptsVerified, "with the public key alone")
-	row("time to recover", fmt.Sprintf("%s", time.Duration(r.RecoverMedianMS)*time.Millisecond),
+	row("time to recover", time.Duration(r.RecoverMedianMS)*time.Millisecond,
 		fmt.Sprintf("median, from a kill to the settling of what was under way; longest %s", time.Duration(r.RecoverMostMS)*time.Millisecond))
 	row("seed", r.Seed, "")
 	if err := t.Flush(); err != nil {
