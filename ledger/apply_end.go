@@ -276,14 +276,23 @@ func (m Resolve) apply(s *Snapshot, c *Change) error {
 		c.Receipts = append(c.Receipts, effect(*s, to, receipt.Abandoned))
 	case DecideRetry:
 		to.clearDoubt()
-		to.toIntent(s.Now)
+		// What was begun may still be sent until its not-after, whoever looked: by then its sender has refused, or has answered, and
+		// late evidence is read before anything goes again.
+		to.toIntent(later(s.Now, i.LastPossibleSend))
 		c.step(i, to, ProofPerson)
-		c.Phase, c.DueAt = PhaseSend, s.Now
+		c.Phase, c.DueAt = PhaseSend, to.DueAt
 	default:
 		return &RefusedError{"resolve", "decision", fmt.Sprintf("%q is no decision: use sent, notsent, retry or unknown", m.As)}
 	}
 	c.log(to, LogResolved, logDetail{By: m.By, As: string(m.As), Reason: m.Reason})
 	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func stampText(t time.Time) string {

@@ -329,6 +329,27 @@ func TestPersonWhoLetsItGoAgainIsNotWhoEndedIt(t *testing.T) {
 	}
 }
 
+// A call that gave up early leaves the adapter free to send until the not-after, whatever a person sees before it.
+func TestRetryOfAPersonWaitsUntilTheAttemptBeforeItCanBeginNoMore(t *testing.T) {
+	s := newShelf().stamped(t, strong())
+	s.must(t, ledger.Ambiguous{Fence: s.row.Fence(), Reason: "the adapter's connection broke"})
+	s.must(t, ledger.ProbeFence{Owner: "ann", TTL: time.Minute, Number: s.row.FenceNumber, Person: true})
+	notAfter := s.row.LastPossibleSend
+	if !notAfter.After(s.now) {
+		t.Fatal("the attempt is over already")
+	}
+	s.must(t, ledger.Resolve{Fence: s.row.Fence(), As: ledger.DecideRetry, By: "ann", Reason: "not in the mailbox"})
+	_, err := s.move(fenceMove())
+	wantRule(t, err, "not-due")
+	s.now = notAfter
+	// The zombie answers before that: the effect is there, and does not go again.
+	s.must(t, ledger.Late{Key: s.row.Key, Fence: fence.Fence{Epoch: 1, Number: 1, Owner: "zombie"}, Attempt: 1, Outcome: ledger.LateSent, Evidence: evidence("m-1")})
+	if r, err := s.move(fenceMove()); err != nil || r.Applied {
+		t.Fatalf("it was let go again: %+v, %v", r, err)
+	}
+	s.wantState(t, ledger.StateCommitted)
+}
+
 func TestPersonLetsAQuarantinedIntentGoOnceMore(t *testing.T) {
 	m := fenceMove()
 	m.StartCeiling, m.AttemptCeiling = 1, 1
