@@ -23,7 +23,7 @@ func named(name string) option {
 // first, and some answers get lost.
 func TestEnginesThatRaceMakeEachEffectOnce(t *testing.T) {
 	t.Parallel()
-	const effects = 300
+	const effects = 200
 	w := newWorld(exactSheet)
 	w.send = func(a channel.Attempt, n int) (channel.Outcome, error) {
 		var number int

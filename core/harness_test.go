@@ -137,21 +137,22 @@ type bench struct {
 
 func newBench(t *testing.T, w *world) *bench { return newBenchSigned(t, w, nil) }
 
-// newBenchSigned has a signer that the test made; nil: a good one.
-func newBenchSigned(t *testing.T, w *world, signer ledger.Signer) *bench {
+// newBenchSigned has a signer that may be wrapped.
+func newBenchSigned(t *testing.T, w *world, wrap func(ledger.Signer) ledger.Signer) *bench {
 	t.Helper()
-	b := &bench{t: t, world: w, path: filepath.Join(t.TempDir(), "ledger.db"), runID: uuid.NewString(), signer: signer}
-	if signer == nil {
-		key, err := receipt.GenerateKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.signer, err = receipt.NewIssuer(receipt.Options{Name: "organism:test:main", Key: key}); err != nil {
-			t.Fatal(err)
-		}
-		if b.keys, err = receipt.NewKeyRing(key.Public()); err != nil {
-			t.Fatal(err)
-		}
+	b := &bench{t: t, world: w, path: filepath.Join(t.TempDir(), "ledger.db"), runID: uuid.NewString()}
+	key, err := receipt.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.signer, err = receipt.NewIssuer(receipt.Options{Name: "organism:test:main", Key: key}); err != nil {
+		t.Fatal(err)
+	}
+	if wrap != nil {
+		b.signer = wrap(b.signer)
+	}
+	if b.keys, err = receipt.NewKeyRing(key.Public()); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := sqlite.Migrate(t.Context(), sqlite.Options{Path: b.path}); err != nil {
 		t.Fatal(err)
