@@ -95,6 +95,7 @@ func newSceneOn(t *testing.T, url, channel, adapter string, settings map[string]
 			_ = s.ledger.Close()
 		}
 		s.awaitNobody()
+		s.noRace()
 		if t.Failed() {
 			s.showLogs()
 		}
@@ -340,6 +341,17 @@ func (s *scene) eachLineOnce(count int) {
 	}
 	if len(counts) > 0 {
 		s.t.Errorf("effects that nobody wanted: %v", counts)
+	}
+}
+
+// noRace requires that no engine's race detector had anything to say, where it has one.
+func (s *scene) noRace() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.engines {
+		if raw, err := os.ReadFile(e.log); err == nil && bytes.Contains(raw, []byte("DATA RACE")) {
+			s.t.Errorf("%s has a data race", e.name)
+		}
 	}
 }
 
