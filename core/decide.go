@@ -156,7 +156,7 @@ func (l look) unresolved(reason string) step {
 
 func (l look) hold(reason string) step {
 	return step{
-		move: ledger.Hold{Fence: l.row.Fence(), Reason: reason, Look: l.policy.heldWait(l.row.Probes),
+		move: ledger.Hold{Fence: l.row.Fence(), Reason: reason, Look: l.heldWait(),
 			FreeLane: l.policy.Lane == LaneSkip},
 		event: EventHeld,
 	}
@@ -182,10 +182,18 @@ func (l look) pastFinal() bool {
 	return l.row.Accepted() && within > 0 && l.now.Sub(l.row.AcceptedAt) > within
 }
 
+// heldWait is the time between two looks at a held intent: half of how long it has been held, ever more rarely.
+func (l look) heldWait() time.Duration {
+	if !l.row.Held() {
+		return l.policy.HeldEvery
+	}
+	return min(max(l.now.Sub(l.row.HeldAt)/2, l.policy.HeldEvery), l.policy.HeldMax)
+}
+
 // wait is the time to the next look: soon at first, and right when an absence begins to count.
 func (l look) wait() time.Duration {
 	if l.row.Held() {
-		return l.policy.heldWait(l.row.Probes)
+		return l.heldWait()
 	}
 	wait := l.policy.probeWait(l.row.Probes)
 	if l.row.Stamped() {

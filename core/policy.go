@@ -181,9 +181,6 @@ func (p Policy) backoff(attempt int) time.Duration {
 // probeWait is the wait after n looks that settled nothing.
 func (p Policy) probeWait(looks int) time.Duration { return doubled(p.ProbeEvery, looks, p.HeldMax) }
 
-// heldWait is the wait between two looks at a held intent.
-func (p Policy) heldWait(looks int) time.Duration { return doubled(p.HeldEvery, looks, p.HeldMax) }
-
 func doubled(first time.Duration, times int, most time.Duration) time.Duration {
 	d := first
 	for ; times > 0 && d < most; times-- {

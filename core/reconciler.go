@@ -132,17 +132,21 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
 func (e *Engine) settle(ctx context.Context, out *outlet, taken ledger.Result, l look) (step, ledger.Result, error) {
 	next := l.decide()
 	if next.probe {
-		finding := e.probe(ctx, out, taken)
-		e.measure.probed(ctx, taken.Intent, finding.Kind)
-		l.found = &finding
-		next = l.decide()
+		finding, err := e.probe(ctx, out, taken)
+		if errors.Is(err, channel.ErrNotAsked) { // our own adapter's fault is no answer of the outside system's
+			next = step{move: ledger.Probed{Fence: taken.Intent.Fence(), Look: out.policy.ProbeEvery, NotAsked: true}, event: EventProbed}
+		} else {
+			e.measure.probed(ctx, taken.Intent, finding.Kind)
+			l.found = &finding
+			next = l.decide()
+		}
 	}
 	r, err := e.write(ctx, taken.Intent.Key, next.move)
 	return next, r, err
 }
 
-// probe asks the channel. Whatever goes wrong is an unknown finding.
-func (e *Engine) probe(ctx context.Context, out *outlet, taken ledger.Result) (f channel.Finding) {
+// probe asks the channel. Whatever goes wrong is an unknown finding, with the error.
+func (e *Engine) probe(ctx context.Context, out *outlet, taken ledger.Result) (f channel.Finding, err error) {
 	i := taken.Intent
 	a := channel.Attempt{
 		Intent: i.ForChannel(), Number: i.Attempts, Tokens: taken.Tokens, FirstSentAt: i.FirstSentAt, LastPossibleSend: i.LastPossibleSend,
@@ -161,11 +165,10 @@ func (e *Engine) probe(ctx context.Context, out *outlet, taken ledger.Result) (f
 			f = channel.UnknownFinding(fmt.Sprintf("the channel panicked: %v", p))
 		}
 	}()
-	f, err := out.channel.Probe(ctx, a)
-	if err != nil {
-		return channel.UnknownFinding(err.Error())
+	if f, err = out.channel.Probe(ctx, a); err != nil {
+		return channel.UnknownFinding(err.Error()), err
 	}
-	return f
+	return f, nil
 }
 
 func refusedFor(err error, rule string) bool {

@@ -192,3 +192,28 @@ func (a *askCounter) DueLooks(ctx context.Context, channels []string, limit int)
 	}
 	return a.Ledger.DueLooks(ctx, channels, limit)
 }
+
+// TestAnAdapterThatIsGoneIsNoAnswer: probes that could not be made count for nothing, however often they fail; the intent is neither held
+// nor given up for them.
+func TestAnAdapterThatIsGoneIsNoAnswer(t *testing.T) {
+	w := newWorld(exactSheet)
+	var asked atomic.Int64
+	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) {
+		w.happen(a.Intent.EffectKey)
+		return channel.Outcome{}, errors.New("lost")
+	}
+	w.probe = func(channel.Attempt) (channel.Finding, error) {
+		if asked.Add(1) < 8 {
+			return channel.Finding{}, fmt.Errorf("the process is gone: %w", channel.ErrNotAsked)
+		}
+		return channel.SentFinding(channel.MatchExact, channel.Evidence{ID: "found"}), nil
+	}
+	b := newBench(t, w)
+	e := b.engine()
+	b.start(e)
+	i := b.ended(e, b.claimed(e, b.claim("effect")))
+	if i.State != ledger.StateCommitted || i.Probes != 0 || i.Unknowns != 0 {
+		t.Fatalf("got %s after %d probes, %d unknown; want committed, with nothing counted before", i.Outcome(), i.Probes, i.Unknowns)
+	}
+	b.wantEffects(i.EffectKey, 1)
+}

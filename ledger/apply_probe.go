@@ -62,9 +62,14 @@ func (m Probed) apply(s *Snapshot, c *Change) error {
 	}
 	i := s.Intent
 	to := i.clone()
-	to.Probes++
 	to.giveBack(s)
 	to.ProbeAt = s.Now.Add(m.Look)
+	if m.NotAsked {
+		c.step(i, to, "")
+		c.Phase, c.DueAt = PhaseLook, to.ProbeAt
+		return nil
+	}
+	to.Probes++
 	outcome := LogUnknown
 	switch m.Finding {
 	case channel.FindingAccepted:

@@ -157,6 +157,8 @@ type Probed struct {
 	ProbeBegan time.Time
 	Look       time.Duration // until the next look
 	Reason     string
+	// NotAsked says that the outside system could not be asked: the fence is given back, and nothing counts.
+	NotAsked bool
 }
 
 // RequestCancel asks for the end of an intent. Without doubt and unsent it is abandoned at once; else sending stops and

@@ -20,6 +20,6 @@ type Channel interface {
 	Send(ctx context.Context, a Attempt) (Outcome, error)
 
 	// Probe asks the outside system what became of the effect, for every token version in a.Tokens. It MUST NOT
-	// change the outside system. An error is taken as [UnknownFinding].
+	// change the outside system. An error is taken as [UnknownFinding]; one that wraps [ErrNotAsked] is no finding at all.
 	Probe(ctx context.Context, a Attempt) (Finding, error)
 }

@@ -53,6 +53,10 @@ func text(err error) string {
 	return err.Error()
 }
 
+// ErrNotAsked is wrapped by errors of Probe that say nothing of the outside system, because it was not asked: the adapter's process is not
+// there. The engine asks again, and does not count it as an answer.
+var ErrNotAsked = errors.New("the outside system was not asked")
+
 // NotSent wraps err as proof that nothing was sent.
 func NotSent(err error) error { return &NotSentError{Err: err} }
 

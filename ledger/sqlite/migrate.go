@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/pawlworks/pawl/ledger"
@@ -20,7 +21,7 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
-// Migrate makes the file if there is none and applies what it lacks, in one transaction that holds the write lock: any number of processes may
+// Migrate makes the file, for its owner only, if there is none and applies what it lacks, in one transaction that holds the write lock: any number of processes may
 // start at once. It refuses a ledger of a newer version ([ledger.ErrNewer]). It returns what it applied.
 func Migrate(ctx context.Context, o Options) (applied []Migration, err error) {
 	o, err = o.validated()
@@ -36,6 +37,9 @@ func Migrate(ctx context.Context, o Options) (applied []Migration, err error) {
 			err = fmt.Errorf("migrate ledger %s: %w", o.Path, err)
 		}
 	}()
+	if err := makeFile(o.Path); err != nil {
+		return nil, err
+	}
 	if err := writeAhead(ctx, db, o.StatementTimeout); err != nil {
 		return nil, explainFile(err)
 	}
@@ -50,6 +54,29 @@ func Migrate(ctx context.Context, o Options) (applied []Migration, err error) {
 		case <-time.After(pollBusy):
 		}
 	}
+}
+
+// makeFile makes an empty file that only its owner can read, where there is none: payloads are nobody else's business, and SQLite, which gives
+// the files beside the ledger's the same mode, would let everybody read them. The file is closed before it gets its name: closing it beside
+// SQLite would drop the locks that this process holds on it.
+func makeFile(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return nil // SQLite says what is wrong with it, if anything is
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".ledger-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("make the file: %w", err)
+	}
+	err = temp.Close()
+	if err == nil {
+		if err = os.Link(temp.Name(), path); errors.Is(err, os.ErrExist) { // somebody was quicker
+			err = nil
+		}
+	}
+	if err = errors.Join(err, os.Remove(temp.Name())); err != nil {
+		return fmt.Errorf("make the file (without hard links here, make it empty with mode 0600): %w", err)
+	}
+	return nil
 }
 
 func migrateOnce(ctx context.Context, db *sql.DB) (applied []Migration, err error) {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/pawlworks/pawl/core/channel"
 )
@@ -127,7 +128,7 @@ func (a *Adapter) Send(ctx context.Context, attempt channel.Attempt) (channel.Ou
 func (a *Adapter) Probe(ctx context.Context, attempt channel.Attempt) (channel.Finding, error) {
 	l, release, err := a.supervisor.admit()
 	if err != nil {
-		return channel.UnknownFinding(err.Error()), err
+		return channel.UnknownFinding(err.Error()), fmt.Errorf("%w: %w", channel.ErrNotAsked, err)
 	}
 	defer release()
 	return l.Probe(ctx, attempt)

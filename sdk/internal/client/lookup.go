@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/pawlworks/pawl/core/channel"
 	"github.com/pawlworks/pawl/sdk/internal/wire"
 	adapterv1 "github.com/pawlworks/pawl/sdk/proto/pawl/adapter/v1"
@@ -54,6 +57,9 @@ func (c *Conn) Probe(ctx context.Context, a channel.Attempt) (channel.Finding, e
 	reply, err := c.calls.Probe(ctx, request)
 	if err == nil {
 		err = answers(reply, call)
+	}
+	if status.Code(err) == codes.Unavailable { // the process has gone: what it had learnt of the outside system went with it
+		err = fmt.Errorf("%w: %w", channel.ErrNotAsked, err)
 	}
 	if err != nil {
 		return unknown(err)
