@@ -8,7 +8,6 @@
 // 2 if it was called wrongly.
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
-
 const ALGORITHM = 'sha256:dreamnet-sorted-json:v0';
 const PAYLOAD_TYPE = 'application/vnd.dreamnet.receipt.v1+json';
 const MAX_LINE = 1 << 20;
