@@ -21,13 +21,13 @@ func channelsTopic() topic {
 
 func channelsKeep(f *fixture) {
 	f.must(f.Ledger.SetFlag(f.ctx(), f.channel, ledger.FlagShadow))
-	f.must(f.Ledger.SetPaused(f.ctx(), f.channel, true, "credentials refused"))
+	f.must(f.Ledger.SetPaused(f.ctx(), f.channel, true, "credentials\x00 refused"+strings.Repeat(" again", 1000)+"\xff")) // an adapter's words
 	sheet := blindSheet()
 	sheet.SettleTime = channel.Duration(7 * time.Second)
 	f.must(f.Ledger.PutChannel(f.ctx(), ledger.ChannelRow{Name: f.channel, Kind: "mail", Sheet: sheet, Flag: ledger.FlagOn, ApprovalRequired: true, RatePerMinute: 9}))
 	row, err := f.Ledger.ChannelRow(f.ctx(), f.channel)
 	f.must(err)
-	if row.Flag != ledger.FlagShadow || !row.Paused || row.PauseReason != "credentials refused" {
+	if row.Flag != ledger.FlagShadow || !row.Paused || !strings.HasPrefix(row.PauseReason, "credentials refused again") {
 		f.t.Errorf("put again, the channel is %s, paused %v (%q)", row.Flag, row.Paused, row.PauseReason)
 	}
 	if row.Sheet.SettleTime != sheet.SettleTime || !row.ApprovalRequired || row.RatePerMinute != 9 || row.Kind != "mail" || row.UpdatedAt.IsZero() {

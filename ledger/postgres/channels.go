@@ -146,7 +146,7 @@ func (l *Ledger) SetPaused(ctx context.Context, name string, paused bool, reason
 	if !paused {
 		reason = ""
 	}
-	return l.setChannel(ctx, name, "paused = $2, pause_reason = $3", paused, reason)
+	return l.setChannel(ctx, name, "paused = $2, pause_reason = $3", paused, bounded(reason))
 }
 
 func (l *Ledger) setChannel(ctx context.Context, name, set string, args ...any) error {

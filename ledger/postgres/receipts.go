@@ -52,7 +52,7 @@ func (l *Ledger) sign(e receipt.Effect, now time.Time) (receiptRow, error) {
 		return row, fmt.Errorf("encode what a receipt is owed for: %w", jsonErr)
 	}
 	text := string(raw)
-	row.id, row.reason, row.raw = id.String(), err.Error(), &text
+	row.id, row.reason, row.raw = id.String(), bounded(err.Error()), &text
 	return row, nil
 }
 
@@ -193,7 +193,7 @@ func (l *Ledger) PayReceipts(ctx context.Context, limit int) (paid, owed int, er
 		for _, d := range page {
 			signed, err := l.issue(d.effect)
 			if err != nil {
-				s.queue(fmt.Sprintf(`UPDATE %s SET reason = $2 WHERE id = $1::uuid AND reason <> $2`, l.table("receipts")), d.id, err.Error())
+				s.queue(fmt.Sprintf(`UPDATE %s SET reason = $2 WHERE id = $1::uuid AND reason <> $2`, l.table("receipts")), d.id, bounded(err.Error()))
 				continue
 			}
 			paid++
