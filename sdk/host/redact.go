@@ -13,7 +13,7 @@ const shortestSecret = 4
 
 const redacted = "[redacted]"
 
-var secretKey = regexp.MustCompile(`(?i)pass|secret|token|key|credential|private|auth|dsn|mnemonic|seed`)
+var secretKey = regexp.MustCompile(`(?i)pass|pwd|bearer|cookie|secret|token|key|credential|private|auth|dsn|mnemonic|seed`)
 
 // newRedactor returns a function that takes the secrets of a configuration out of a text. What counts as a secret:
 // every string below a key that looks like one, and the password in any URL.

@@ -87,7 +87,7 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 		err = answers(reply, call)
 	}
 	if err != nil {
-		return Description{}, fmt.Errorf("describe: %w", err)
+		return Description{}, fmt.Errorf("describe: %w", c.redacted(err))
 	}
 	return Description{
 		Sheet: wire.ToSheet(reply.GetSheet()), SDKVersion: wire.Text(reply.GetSdkVersion()),
@@ -105,7 +105,7 @@ func (c *Conn) Configure(ctx context.Context, name string, config json.RawMessag
 		err = answers(reply, call)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("configure: %w", err)
+		return nil, fmt.Errorf("configure: %w", c.redacted(err))
 	}
 	if f := reply.GetFailure(); f != nil {
 		return nil, fmt.Errorf("configure: %s", c.options.Redact(wire.Text(f.GetMessage())))
@@ -127,7 +127,7 @@ func (c *Conn) Health(ctx context.Context) (alive bool, err error) {
 		err = answers(reply, call)
 	}
 	if err != nil {
-		return false, fmt.Errorf("health: %w", err)
+		return false, fmt.Errorf("health: %w", c.redacted(err))
 	}
 	if !reply.GetOk() {
 		return true, fmt.Errorf("health: the adapter says: %s", c.options.Redact(wire.Text(reply.GetMessage())))
@@ -141,7 +141,7 @@ func (c *Conn) Drain(ctx context.Context) (int, error) {
 	defer cancel()
 	reply, err := c.life.Drain(ctx, &adapterv1.DrainRequest{Call: call})
 	if err != nil {
-		return 0, fmt.Errorf("drain: %w", err)
+		return 0, fmt.Errorf("drain: %w", c.redacted(err))
 	}
 	return int(reply.GetInFlight()), nil
 }

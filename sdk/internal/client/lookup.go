@@ -26,7 +26,7 @@ func (c *Conn) IdempotencyToken(ctx context.Context, r channel.TokenRequest) (ch
 		err = answers(reply, call)
 	}
 	if err != nil {
-		return channel.Token{}, fmt.Errorf("make a token: %w", err)
+		return channel.Token{}, fmt.Errorf("make a token: %w", c.redacted(err))
 	}
 	switch result := reply.GetResult().(type) {
 	case *adapterv1.IdempotencyTokenReply_Token:
@@ -58,14 +58,18 @@ func (c *Conn) Probe(ctx context.Context, a channel.Attempt) (channel.Finding, e
 	if err == nil {
 		err = answers(reply, call)
 	}
-	if status.Code(err) == codes.Unavailable { // the process has gone: what it had learnt of the outside system went with it
+	gone := status.Code(err) == codes.Unavailable
+	if err != nil {
+		err = c.redacted(err)
+	}
+	if gone { // the process has gone: what it had learnt of the outside system went with it
 		err = fmt.Errorf("%w: %w", channel.ErrNotAsked, err)
 	}
 	if err != nil {
 		return unknown(err)
 	}
 	finding := wire.ToFinding(reply.GetFinding())
-	finding.Reason = c.options.Redact(finding.Reason)
+	finding.Reason, finding.Evidence = c.options.Redact(finding.Reason), c.redactEvidence(finding.Evidence)
 	return finding, nil
 }
 

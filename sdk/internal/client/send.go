@@ -90,8 +90,19 @@ func fits(m proto.Message) error {
 }
 
 func (c *Conn) redactOutcome(o channel.Outcome) channel.Outcome {
-	o.Reason = c.options.Redact(o.Reason)
+	o.Reason, o.Evidence = c.options.Redact(o.Reason), c.redactEvidence(o.Evidence)
 	return o
+}
+
+// redactEvidence redacts what the outside system said, which goes into receipts: it may say again what it was told. The id stays: it
+// is what the effect is found by.
+func (c *Conn) redactEvidence(e channel.Evidence) channel.Evidence {
+	if text := string(e.Detail); text != "" {
+		if hidden := c.options.Redact(text); hidden != text {
+			e.Detail = []byte(hidden)
+		}
+	}
+	return e
 }
 
 // redactError rebuilds a typed error with its text redacted.
