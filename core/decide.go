@@ -73,6 +73,9 @@ func (l look) after(f channel.Finding) step {
 		}
 		return l.hold("a heuristic probe says that it was sent; look, and resolve it: " + f.Reason)
 	case channel.FindingAccepted:
+		if !l.sheet.MayAccept { // it would wait for an end that nobody has promised
+			return l.nothing(channel.UnknownFinding("the adapter found it accepted, which its sheet does not allow: " + f.Reason))
+		}
 		if l.pastFinal() {
 			return l.unresolved("accepted, but not final in the time that the channel states")
 		}
@@ -119,6 +122,9 @@ func (l look) nothing(f channel.Finding) step {
 	i := l.row
 	settle := max(i.Sheet.SettleTime.D(), time.Second)
 	due := l.now.After(i.AbsenceCountsFrom(l.clockAllowance))
+	if due && f.Kind == channel.FindingAbsentNow && !f.Control {
+		f.Kind = channel.FindingUnknown // nothing shows that the probe could have seen it: asked for ever, it would settle nothing
+	}
 	settled := i.LastPossibleSend.Add(i.Sheet.SettleTime.D())
 	again := f.Kind == channel.FindingUnknown && i.Unknowns >= 1 && l.now.Sub(settled) >= settle ||
 		f.Kind == channel.FindingAbsentNow && f.Control && !i.AbsentSince.IsZero() && l.now.Sub(i.AbsentSince) >= settle &&
@@ -179,7 +185,8 @@ func (l look) replaySafe() bool {
 
 func (l look) pastFinal() bool {
 	within := l.sheet.FinalWithin.D()
-	return l.row.Accepted() && within > 0 && l.now.Sub(l.row.AcceptedAt) > within
+	// A sheet that allows accepted states a time; one that does not, any more, promises nothing.
+	return l.row.Accepted() && (!l.sheet.MayAccept || within > 0 && l.now.Sub(l.row.AcceptedAt) > within)
 }
 
 // heldWait is the time between two looks at a held intent: half of how long it has been held, ever more rarely.

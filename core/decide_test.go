@@ -49,6 +49,8 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 	heuristic.Probe, heuristic.NegativeProof = channel.ProbeHeuristic, false
 	none := exact
 	none.Probe, none.NegativeProof = channel.ProbeNone, false
+	accepts := exact
+	accepts.MayAccept, accepts.FinalWithin = true, channel.Duration(time.Minute)
 	oldSheet := func(i *ledger.Intent) { i.Sheet.NegativeProof = false }
 	tests := map[string]struct {
 		row   ledger.Intent
@@ -79,7 +81,9 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 		"beyond the probe's horizon: no absence":     {row: stamped(func(i *ledger.Intent) { i.Sheet.ProbeHorizon = channel.Duration(time.Minute) }), now: longAfter, sheet: exact, found: finding(channel.AbsentForGood("")), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
 		"absent now once: looks again":               {row: stamped(), now: longAfter, sheet: exact, found: finding(channel.AbsentNow("", true)), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
 		"absent now twice, control: held":            {row: stamped(func(i *ledger.Intent) { i.AbsentSince = t0.Add(40 * time.Second) }), now: longAfter, sheet: exact, found: finding(channel.AbsentNow("", true)), want: ledger.Hold{}},
-		"absent now twice, no control: looks again":  {row: stamped(func(i *ledger.Intent) { i.AbsentSince = t0.Add(40 * time.Second) }), now: longAfter, sheet: exact, found: finding(channel.AbsentNow("", false)), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
+		"absent now, no control: not known":          {row: stamped(func(i *ledger.Intent) { i.AbsentSince = t0.Add(40 * time.Second) }), now: longAfter, sheet: exact, found: finding(channel.AbsentNow("", false)), want: ledger.Probed{Finding: channel.FindingUnknown}},
+		"absent now twice, no control: held":         {row: stamped(func(i *ledger.Intent) { i.Unknowns = 1 }), now: longAfter, sheet: exact, found: finding(channel.AbsentNow("", false)), want: ledger.Hold{}},
+		"absent now, no control, early: looks again": {row: stamped(), now: early, sheet: exact, found: finding(channel.AbsentNow("", false)), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
 		"first absence too early to count twice":     {row: stamped(func(i *ledger.Intent) { i.AbsentSince = t0 }), now: longAfter, sheet: exact, found: finding(channel.AbsentNow("", true)), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
 		"unknown twice: held":                        {row: stamped(func(i *ledger.Intent) { i.Unknowns = 1 }), now: longAfter, sheet: exact, found: finding(channel.UnknownFinding("")), want: ledger.Hold{}},
 		"unknown once: looks again":                  {row: stamped(), now: longAfter, sheet: exact, found: finding(channel.UnknownFinding("")), want: ledger.Probed{Finding: channel.FindingUnknown}},
@@ -91,7 +95,10 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 		"policy resend never resends a held row":     {row: stamped(heldRow), now: counts, sheet: none, p: Policy{Unknown: UnknownResend}, want: ledger.Hold{}},
 		"failed outside: abandoned with evidence":    {row: stamped(), now: early, sheet: exact, found: finding(channel.Finding{Kind: channel.FindingFailedOutside, Evidence: channel.Evidence{ID: "1"}}), want: ledger.Abandon{As: ledger.FailedOutside}},
 		"failed outside without evidence: unknown":   {row: stamped(), now: early, sheet: exact, found: finding(channel.Finding{Kind: channel.FindingFailedOutside}), want: ledger.Probed{Finding: channel.FindingUnknown}},
-		"accepted, not final: looks again":           {row: stamped(accepted), now: early, sheet: exact, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Probed{Finding: channel.FindingAccepted}},
+		"accepted, not final: looks again":           {row: stamped(accepted), now: early, sheet: accepts, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Probed{Finding: channel.FindingAccepted}},
+		"accepted, past the time: held":              {row: stamped(accepted), now: longAfter, sheet: accepts, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Hold{}},
+		"accepted, which the sheet has not: unknown": {row: stamped(), now: longAfter, sheet: exact, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Probed{Finding: channel.FindingUnknown}},
+		"accepted, which a new sheet has not: held":  {row: stamped(accepted), now: longAfter, sheet: exact, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Hold{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

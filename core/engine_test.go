@@ -409,7 +409,7 @@ func TestLaneKeepsItsOrder(t *testing.T) {
 
 func TestAcceptedIsFollowedToItsEnd(t *testing.T) {
 	sheet := exactSheet
-	sheet.MayAccept = true
+	sheet.MayAccept, sheet.FinalWithin = true, channel.Duration(time.Minute)
 	w := newWorld(sheet)
 	var looks atomic.Int64
 	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) {

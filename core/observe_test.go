@@ -130,7 +130,7 @@ func everything(t *testing.T, b *bench, o *observed) {
 
 func mayAccept() channel.Sheet {
 	s := exactSheet
-	s.MayAccept = true
+	s.MayAccept, s.FinalWithin = true, channel.Duration(time.Minute)
 	return s
 }
 

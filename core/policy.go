@@ -148,6 +148,9 @@ func (p Policy) validate(sheet channel.Sheet, clockAllowance time.Duration) erro
 	if life := sheet.TokenLife.D(); sheet.Replay == channel.ReplayWithinLife && life <= p.SendTimeout+p.Margin {
 		fault("send_timeout", "the token lives %s after the first stamp, which must be more than send_timeout %s + margin %s", life, p.SendTimeout, p.Margin)
 	}
+	if sheet.MayAccept && sheet.FinalWithin <= 0 {
+		fault("final_within", "the adapter's sheet allows accepted and states no time in which it is final: an intent could wait for its end for ever; state one in the sheet")
+	}
 	if h := sheet.ProbeHorizon.D(); h > 0 && sheet.Probe != channel.ProbeNone {
 		if need := p.FenceTTL + sheet.SettleTime.D() + clockAllowance; h <= need {
 			fault("fence_ttl", "the probe looks back %s, but the first look that counts comes after fence_ttl %s + settle time %s + clock allowance %s = %s",
