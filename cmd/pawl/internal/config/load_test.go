@@ -226,6 +226,15 @@ func TestAConfigurationNeverPrintsItsSecrets(t *testing.T) {
 	}
 }
 
+func TestAPasswordThatIsNoYAMLIsNotPrinted(t *testing.T) {
+	for _, password := range []string{"*hunter2", "!!int hunter2", "!!float hunter2", "!!bool it's hunter2", "@hunter2", `"hunter2`, "hunter2: x", "{hunter2", "{? {a: hunter2} : b}"} {
+		_, err := LoadWith(write(t, "channels:\n  file/a:\n    config:\n      password: "+password+"\n"), nil)
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", password, err)
+		}
+	}
+}
+
 func TestNearestNameIsTheOneMeant(t *testing.T) {
 	known := []string{"issuer", "ledger", "log", "data"}
 	for name, want := range map[string]string{

@@ -97,7 +97,21 @@ func yamlFaults(file string, err error) []Fault {
 		if m[1] != "" {
 			place += ":" + m[1]
 		}
-		faults = append(faults, Fault{Place: place, Problem: "is not YAML that can be read: " + m[2]})
+		faults = append(faults, Fault{Place: place, Problem: "is not YAML that can be read: " + withoutValues(m[2])})
 	}
 	return faults
+}
+
+// yamlValue is where the parser's error quotes a value. It quotes a key, which is no secret, in another way.
+var yamlValue = regexp.MustCompile("'.*'|`.*`")
+
+// withoutValues takes the values out of the parser's error: a password that begins with * is an alias to it, and no anchor has that name.
+func withoutValues(text string) string {
+	switch {
+	case strings.HasPrefix(text, "unknown anchor"):
+		return "a value that begins with * is an alias, and names no anchor; put the value in quotes"
+	case strings.HasPrefix(text, "invalid map key"):
+		return "a key must be text; put it in quotes"
+	}
+	return yamlValue.ReplaceAllString(text, hidden)
 }
