@@ -10,6 +10,7 @@ import (
 // TestKeyNamesItsEffectWhateverTheChannel: run and key are the whole identity. Whoever wants the same on two channels puts the channel
 // into the key.
 func TestKeyNamesItsEffectWhateverTheChannel(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newWorld(exactSheet))
 	b.engine()
 	b.engine(func(_ *core.Options, c *core.ChannelOptions) { c.Name = "test/two" })

@@ -128,7 +128,7 @@ func TestApprovalIsLookedAtWhenItIsClaimedAndWhenItIsSent(t *testing.T) {
 	}
 	kept := b.claimed(e, b.claim("kept", good))
 	now := time.Now()
-	over := b.claimed(e, b.claim("over when it is due", b.approved(now.Add(200*time.Millisecond)), func(c *ledger.Claim) { c.DueAt = now.Add(250 * time.Millisecond) }))
+	over := b.claimed(e, b.claim("over when it is due", b.approved(now.Add(slowness*400*time.Millisecond)), func(c *ledger.Claim) { c.DueAt = now.Add(slowness * 450 * time.Millisecond) }))
 	b.start(e)
 	for k, want := range map[ledger.Key]string{kept: "committed", over: "abandoned: never sent", before: "abandoned: never sent"} {
 		if i := b.ended(e, k); i.Outcome() != want {

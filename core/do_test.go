@@ -29,7 +29,7 @@ func under(l *fence.Lease) func(*ledger.Claim) { return func(c *ledger.Claim) { 
 
 // inTime is a context that ends long before the tests do.
 func inTime(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), slowness*20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -195,7 +195,7 @@ func TestDoWaitsForAChannelThatTakesNothingNow(t *testing.T) {
 	for name, set := range map[string]func(bool){"paused": pause, "down": adapter.down.Store} {
 		set(true)
 		c := b.claim(name)
-		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		short, cancel := context.WithTimeout(t.Context(), slowness*100*time.Millisecond)
 		o, err := e.Do(short, c)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || o.Text != "in progress" || o.Intent.Starts != 0 {
@@ -253,7 +253,7 @@ func TestWaitReturnsAtAnEndAndAtAHold(t *testing.T) {
 	for _, name := range wants {
 		keys = append(keys, b.claimed(e, b.claim(name)))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), slowness*300*time.Millisecond)
 	defer cancel()
 	if i, err := core.Wait(ctx, b.ledger, keys[0]); !errors.Is(err, context.DeadlineExceeded) || i.State != ledger.StateIntent {
 		t.Fatalf("nobody sends: %s, %v", i.State, err)

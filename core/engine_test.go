@@ -18,6 +18,7 @@ import (
 
 // TestOutcomesOfASend is the table of what a send may answer, and what the intent comes to.
 func TestOutcomesOfASend(t *testing.T) {
+	t.Parallel()
 	deliver := func(w *world, a channel.Attempt) (channel.Outcome, error) {
 		w.happen(a.Intent.EffectKey)
 		return channel.Delivered(channel.Evidence{ID: "id"}), nil
@@ -147,6 +148,7 @@ func TestOutcomesOfASend(t *testing.T) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	w.send = func(channel.Attempt, int) (channel.Outcome, error) {
 		return channel.Outcome{}, &channel.NotSentError{RetryAfter: time.Hour, Err: errors.New("429")}
@@ -162,6 +164,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 }
 
 func TestConfigurationFaultPausesTheChannel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	w.send = func(channel.Attempt, int) (channel.Outcome, error) {
 		return channel.Outcome{}, &channel.NotSentError{Configuration: true, Err: errors.New("535 authentication failed")}
@@ -189,6 +192,7 @@ func TestConfigurationFaultPausesTheChannel(t *testing.T) {
 
 // TestLateEvidenceIsUsed has a sender whose fence is taken over while it sends: what it then learns settles the intent.
 func TestLateEvidenceIsUsed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(channel.Sheet{Kind: "test", Begin: true}) // no probe: the other engine can only hold
 	release, sending := make(chan struct{}), make(chan struct{})
 	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) {
@@ -216,6 +220,7 @@ func TestLateEvidenceIsUsed(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	b := newBench(t, w)
 	e := b.engine(func(_ *core.Options, c *core.ChannelOptions) { c.Flag = ledger.FlagOff })
@@ -255,6 +260,7 @@ func TestFlags(t *testing.T) {
 
 // TestStopBurnsNothing stops an engine while it sends: what is under way ends well, what waits is not touched.
 func TestStopBurnsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	sending, release := make(chan struct{}, 8), make(chan struct{})
 	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) {
@@ -317,6 +323,7 @@ func (f *failing) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger
 
 // TestEvidenceWaitsForALedgerThatIsDown: what was learnt is written when the ledger is back, and nothing is sent meanwhile.
 func TestEvidenceWaitsForALedgerThatIsDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	b := newBench(t, w)
 	f := &failing{Ledger: b.ledger}
@@ -348,6 +355,7 @@ func TestEvidenceWaitsForALedgerThatIsDown(t *testing.T) {
 
 // TestStampWithoutAnswerIsNeverSent: a stamp whose commit got lost on the way back sends nothing, and loses nothing.
 func TestStampWithoutAnswerIsNeverSent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	b := newBench(t, w)
 	b.ledger = &cutStamps{Ledger: b.ledger, left: 2}
@@ -377,6 +385,7 @@ func (c *cutStamps) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledg
 }
 
 func TestLaneKeepsItsOrder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	var order []string
 	w.send = func(a channel.Attempt, n int) (channel.Outcome, error) {
@@ -408,6 +417,7 @@ func TestLaneKeepsItsOrder(t *testing.T) {
 }
 
 func TestAcceptedIsFollowedToItsEnd(t *testing.T) {
+	t.Parallel()
 	sheet := exactSheet
 	sheet.MayAccept, sheet.FinalWithin = true, channel.Duration(time.Minute)
 	w := newWorld(sheet)
@@ -438,6 +448,7 @@ func TestAcceptedIsFollowedToItsEnd(t *testing.T) {
 }
 
 func TestHeldIntentIsStillProbed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	var seen atomic.Bool
 	w.send = func(channel.Attempt, int) (channel.Outcome, error) { return channel.Outcome{}, errors.New("lost") }
@@ -465,6 +476,7 @@ func TestHeldIntentIsStillProbed(t *testing.T) {
 
 // TestConfigurationNamesEveryFault: one start shows everything that is wrong.
 func TestConfigurationNamesEveryFault(t *testing.T) {
+	t.Parallel()
 	_, err := core.New(t.Context(), core.Options{
 		HeartbeatEvery: time.Minute, HeartbeatTimeout: time.Second,
 		Channels: []core.ChannelOptions{
@@ -487,6 +499,7 @@ func TestConfigurationNamesEveryFault(t *testing.T) {
 // TestCancelledReplayIsFoundOut: an attempt in doubt whose run was cancelled is not sent again, though that would be harmless; it is
 // probed, and ends as what became of it.
 func TestCancelledReplayIsFoundOut(t *testing.T) {
+	t.Parallel()
 	sheet := exactSheet
 	sheet.Replay = channel.ReplayForEver
 	w := newWorld(sheet)
@@ -507,7 +520,7 @@ func TestCancelledReplayIsFoundOut(t *testing.T) {
 	}
 	k := b.claimed(e, b.claim("effect"))
 	// Send, without anybody to reconcile, then cancel the run.
-	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, slowness*300*time.Millisecond)
 	defer cancel()
 	_, _ = e.Do(short, b.claim("effect"))
 	<-sent

@@ -23,7 +23,7 @@ func named(name string) option {
 // first, and some answers get lost.
 func TestEnginesThatRaceMakeEachEffectOnce(t *testing.T) {
 	t.Parallel()
-	const effects = 200
+	const effects = 200 / slowness
 	w := newWorld(exactSheet)
 	w.send = func(a channel.Attempt, n int) (channel.Outcome, error) {
 		var number int
@@ -107,7 +107,7 @@ func (b *bench) dead(name string, stamp bool) {
 func TestMissedHeartbeatsLetOthersLookEarly(t *testing.T) {
 	impatient := []option{
 		func(o *core.Options, _ *core.ChannelOptions) {
-			o.HeartbeatEvery, o.HeartbeatTimeout = 20*time.Millisecond, 150*time.Millisecond
+			o.HeartbeatEvery, o.HeartbeatTimeout = slowness*20*time.Millisecond, slowness*150*time.Millisecond
 		},
 		withPolicy(func(p *core.Policy) { p.FenceTTL = 2 * time.Hour }), // as long as what it looks for
 	}
@@ -185,7 +185,9 @@ func TestEngineThatIsStoppedHardLeavesWhatOthersSettle(t *testing.T) {
 		return ctx.Err()
 	}
 	b := newBench(t, w)
-	slow := withPolicy(func(p *core.Policy) { p.SendTimeout, p.FenceTTL = 600*time.Millisecond, 1200*time.Millisecond })
+	slow := withPolicy(func(p *core.Policy) {
+		p.SendTimeout, p.FenceTTL = slowness*600*time.Millisecond, slowness*1200*time.Millisecond
+	})
 	killed := b.engine(named("killed"), slow, func(o *core.Options, _ *core.ChannelOptions) { o.StopGrace = time.Millisecond })
 	there := b.claimed(killed, b.claim("took effect"))
 	absent := b.claimed(killed, b.claim("did not"))
@@ -215,7 +217,7 @@ func TestReconcileOnceSettlesWhatIsDueAndSendsNothing(t *testing.T) {
 	b := newBench(t, w)
 	e := b.engine()
 	c := b.claim("in doubt")
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), slowness*500*time.Millisecond)
 	defer cancel()
 	if o, err := e.Do(short, c); !errors.Is(err, context.DeadlineExceeded) || !o.Intent.Stamped() {
 		t.Fatalf("got %+v, %v; want it in doubt", o, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -118,9 +119,10 @@ func (w *world) sent(key string) int {
 // quick is a policy with times for tests.
 func quick() core.Policy {
 	return core.Policy{
-		Unknown: core.UnknownHold, SendTimeout: 400 * time.Millisecond, CommitBound: 300 * time.Millisecond, Margin: 50 * time.Millisecond,
-		FenceTTL: 900 * time.Millisecond, ProbeTimeout: time.Second, BackoffFirst: 5 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
-		ProbeEvery: 30 * time.Millisecond, HeldEvery: 50 * time.Millisecond, HeldMax: 200 * time.Millisecond,
+		Unknown: core.UnknownHold, SendTimeout: slowness * 400 * time.Millisecond, CommitBound: slowness * 300 * time.Millisecond,
+		Margin: slowness * 50 * time.Millisecond, FenceTTL: slowness * 900 * time.Millisecond, ProbeTimeout: slowness * time.Second,
+		BackoffFirst: 5 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
+		ProbeEvery: 30 * time.Millisecond, HeldEvery: slowness * 50 * time.Millisecond, HeldMax: slowness * 200 * time.Millisecond,
 	}
 }
 
@@ -154,12 +156,30 @@ func newBenchSigned(t *testing.T, w *world, wrap func(ledger.Signer) ledger.Sign
 	if b.keys, err = receipt.NewKeyRing(key.Public()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Migrate(t.Context(), sqlite.Options{Path: b.path}); err != nil {
+	empty, err := migrated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(b.path, empty, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.ledger = b.open()
 	return b
 }
+
+// migrated is a new ledger's file. It is made once: migrating is most of the work of a small test.
+var migrated = sync.OnceValues(func() (file []byte, err error) {
+	folder, err := os.MkdirTemp("", "ledger")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	path := filepath.Join(folder, "ledger.db")
+	if _, err := sqlite.Migrate(context.Background(), sqlite.Options{Path: path}); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 // open opens the bench's ledger, once more.
 func (b *bench) open() ledger.Ledger {
@@ -186,8 +206,8 @@ func withPolicy(change func(*core.Policy)) option {
 func (b *bench) engine(options ...option) *core.Engine {
 	b.t.Helper()
 	o := core.Options{
-		Ledger: b.ledger, PollEvery: 10 * time.Millisecond, HeartbeatEvery: 50 * time.Millisecond, HeartbeatTimeout: time.Minute,
-		ClockAllowance: 20 * time.Millisecond, StopGrace: 5 * time.Second, ScanEvery: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(b.t.Output(), nil)),
+		Ledger: b.ledger, PollEvery: slowness * 10 * time.Millisecond, HeartbeatEvery: slowness * 50 * time.Millisecond, HeartbeatTimeout: time.Minute,
+		ClockAllowance: 20 * time.Millisecond, StopGrace: 5 * time.Second, ScanEvery: slowness * 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(b.t.Output(), nil)),
 	}
 	c := core.ChannelOptions{Name: "test/one", Channel: b.world, Policy: quick()}
 	for _, f := range options {
@@ -216,7 +236,7 @@ func (b *bench) start(e *core.Engine) (stop func()) {
 				if err != nil {
 					b.t.Errorf("the engine ended with %v", err)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(slowness * 20 * time.Second):
 				b.t.Error("the engine did not stop")
 			}
 		})
@@ -255,7 +275,7 @@ func (b *bench) claimed(e *core.Engine, c ledger.Claim) ledger.Key {
 // ended waits until the intent has ended or is held.
 func (b *bench) ended(e *core.Engine, k ledger.Key) ledger.Intent {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), slowness*15*time.Second)
 	defer cancel()
 	i, err := e.Wait(ctx, k)
 	if err != nil {
@@ -267,7 +287,7 @@ func (b *bench) ended(e *core.Engine, k ledger.Key) ledger.Intent {
 // until waits for a condition on the row.
 func (b *bench) until(k ledger.Key, what string, ok func(ledger.Intent) bool) ledger.Intent {
 	b.t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(slowness * 15 * time.Second)
 	for {
 		i, _, err := b.ledger.Intent(b.t.Context(), k)
 		if err == nil && ok(i) {

@@ -29,6 +29,7 @@ func (m *mayBeDown) Ready() error {
 // TestNothingIsFencedOrProbedWhileTheAdapterIsDown: a deploy or a crash of an adapter burns no start, and what it cannot know is no
 // finding.
 func TestNothingIsFencedOrProbedWhileTheAdapterIsDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	c := &mayBeDown{world: w}
 	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) { // takes effect, and the adapter dies

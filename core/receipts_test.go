@@ -54,7 +54,7 @@ func TestSignerOutOfOrderBlocksNothing(t *testing.T) {
 				time.Sleep(2 * time.Millisecond)
 			}
 			signer.fault.Store(nil)
-			for deadline := time.Now().Add(15 * time.Second); stats.OwedReceipts > 0; {
+			for deadline := time.Now().Add(slowness * 15 * time.Second); stats.OwedReceipts > 0; {
 				if time.Now().After(deadline) {
 					t.Fatal("still owed")
 				}

@@ -16,6 +16,7 @@ import (
 // TestEngineNeverReconcilesWhatItHasInFlight has a send that outlives its fence: to everybody else it is an orphan, to its own engine
 // it is work.
 func TestEngineNeverReconcilesWhatItHasInFlight(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	sending, release := make(chan struct{}), make(chan struct{})
 	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) {
@@ -64,6 +65,7 @@ func (d *dueCounter) DueLooks(ctx context.Context, channels []string, limit int)
 // TestInstanceThatIsStartedUnderAnOldNameFindsItsOrphans has a dead engine whose successor beats under the same name: neither its
 // heartbeat nor its name makes the orphan look alive.
 func TestInstanceThatIsStartedUnderAnOldNameFindsItsOrphans(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	b := newBench(t, w)
 	named := func(o *core.Options, _ *core.ChannelOptions) { o.Instance = "pod-0" }
@@ -90,6 +92,7 @@ func TestInstanceThatIsStartedUnderAnOldNameFindsItsOrphans(t *testing.T) {
 
 // TestIntentsThatNothingSettlesDelayNoOther has more of them than one page of looks holds, all older than the one that can be settled.
 func TestIntentsThatNothingSettlesDelayNoOther(t *testing.T) {
+	t.Parallel()
 	const more = 230 // a page has 200
 	w := newWorld(exactSheet)
 	w.send = func(channel.Attempt, int) (channel.Outcome, error) { return channel.Outcome{}, errors.New("lost") }
@@ -100,7 +103,9 @@ func TestIntentsThatNothingSettlesDelayNoOther(t *testing.T) {
 		return channel.UnknownFinding("does not answer"), nil
 	}
 	b := newBench(t, w)
-	e := b.engine(withPolicy(func(p *core.Policy) { p.HeldEvery, p.HeldMax = 10*time.Millisecond, 10*time.Millisecond }))
+	e := b.engine(withPolicy(func(p *core.Policy) {
+		p.HeldEvery, p.HeldMax = slowness*slowness*10*time.Millisecond, slowness*slowness*10*time.Millisecond
+	}))
 	var claims []ledger.Claim
 	for n := range more {
 		claims = append(claims, b.claim(fmt.Sprint("unknown ", n)))
@@ -120,6 +125,7 @@ func TestIntentsThatNothingSettlesDelayNoOther(t *testing.T) {
 
 // TestTimeLongPastIsDueNow claims what was due an hour ago.
 func TestTimeLongPastIsDueNow(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, newWorld(exactSheet))
 	e := b.engine()
 	b.start(e)
@@ -132,6 +138,7 @@ func TestTimeLongPastIsDueNow(t *testing.T) {
 // TestFurtherTokenVersionIsStoredBeforeItIsSent has an outside system for which the first token is used up, as a provider's key is
 // that answers with the same error for ever.
 func TestFurtherTokenVersionIsStoredBeforeItIsSent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	w.token = func(r channel.TokenRequest) (channel.Token, error) {
 		return channel.Token{Data: fmt.Appendf(nil, "key-%d", r.Version), ExcludesEarlier: true}, nil
@@ -196,6 +203,7 @@ func (a *askCounter) DueLooks(ctx context.Context, channels []string, limit int)
 // TestAnAdapterThatIsGoneIsNoAnswer: probes that could not be made count for nothing, however often they fail; the intent is neither held
 // nor given up for them.
 func TestAnAdapterThatIsGoneIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(exactSheet)
 	var asked atomic.Int64
 	w.send = func(a channel.Attempt, _ int) (channel.Outcome, error) {

@@ -26,7 +26,7 @@ func TestScanMendsAQueueThatWasEmptied(t *testing.T) {
 	b := newBench(t, w)
 	var o observed
 	e := b.engine(o.option(t), named("one"), func(o *core.Options, _ *core.ChannelOptions) { o.ScanEvery = 20 * time.Millisecond })
-	waits := b.claimed(e, b.claim("waits", func(c *ledger.Claim) { c.DueAt = time.Now().Add(time.Second) }))
+	waits := b.claimed(e, b.claim("waits", func(c *ledger.Claim) { c.DueAt = time.Now().Add(slowness * time.Second) }))
 	doubtful := b.claimed(e, b.claim("in doubt"))
 	b.stampedAndDead(doubtful)
 	db, err := sql.Open("sqlite", "file:"+b.path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
@@ -56,7 +56,7 @@ func TestScanMendsAQueueThatWasEmptied(t *testing.T) {
 // stampedAndDead stamps an intent for an engine that then dies; the effect is there.
 func (b *bench) stampedAndDead(k ledger.Key) {
 	b.t.Helper()
-	r, err := b.ledger.Fence(b.t.Context(), ledger.FenceRequest{Fence: ledger.Fence{Owner: "gone", TTL: 100 * time.Millisecond}, Channel: "test/one", Limit: 1, Only: &k})
+	r, err := b.ledger.Fence(b.t.Context(), ledger.FenceRequest{Fence: ledger.Fence{Owner: "gone", TTL: slowness * 300 * time.Millisecond}, Channel: "test/one", Limit: 1, Only: &k})
 	if err != nil || len(r.Dispatches) != 1 {
 		b.t.Fatalf("fence: %+v, %v", r, err)
 	}

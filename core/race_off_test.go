@@ -1,0 +1,6 @@
+//go:build !race
+
+package core_test
+
+// slowness stretches the times of tests where the race detector makes everything slower.
+const slowness = 1
