@@ -104,7 +104,9 @@ func Prepare(c Claim) (Prepared, error) {
 }
 
 // Admit checks a prepared claim against its channel as it stands in the ledger: flag, payload size and schema, lane,
-// approval. now is the database's clock. In shadow the effect key gets [ShadowPrefix].
+// approval. now is the database's clock. In shadow the effect key gets [ShadowPrefix]. A claim that is refused may have been taken before:
+// a backend MUST look for its intent ([Prepared.KeyOn]) first, and deduplicate it if the payload is the same, so that a caller who asks
+// again, because the answer to its commit was lost, is never told no about an effect that fires.
 func (p Prepared) Admit(row ChannelRow, now time.Time, schemas *Schemas) (Prepared, error) {
 	sheet := row.Sheet
 	switch {
@@ -125,10 +127,16 @@ func (p Prepared) Admit(row ChannelRow, now time.Time, schemas *Schemas) (Prepar
 			return p, invalid("approval", "%s", reason)
 		}
 	}
-	if row.Flag == FlagShadow {
-		p.EffectKey = ShadowPrefix + p.EffectKey
-	}
+	p.EffectKey = p.KeyOn(row).EffectKey
 	return p, nil
+}
+
+// KeyOn is the key that the claim has, or would have, on the channel: in shadow with [ShadowPrefix].
+func (p Prepared) KeyOn(row ChannelRow) Key {
+	if row.Flag == FlagShadow {
+		return Key{p.RunID, ShadowPrefix + p.EffectKey}
+	}
+	return Key{p.RunID, p.EffectKey}
 }
 
 // Intent is the row that a new claim inserts.

@@ -21,6 +21,7 @@ func claimTopic() topic {
 		{name: "commits and rolls back with the caller's own transaction", run: claimFollowsCaller},
 		{name: "stores every field as it was claimed", run: claimStoresFields},
 		{name: "of the same key and payload is deduplicated", run: claimDeduplicates},
+		{name: "asked for again is deduplicated, whatever would refuse it by now", run: claimAskedAgain},
 		{name: "of the same key with another payload is a typed conflict", run: claimConflicts},
 		{name: "answers a batch in the order of the claims", run: claimAnswersInOrder},
 		{name: "of a batch is all or nothing", run: claimBatchIsAtomic},
@@ -33,6 +34,36 @@ func claimTopic() topic {
 		{name: "that cannot be right names its field", run: claimNamesField},
 		{name: "made by plain SQL is an intent like any other", run: claimByPlainSQL},
 	}}
+}
+
+// claimAskedAgain is the caller whose COMMIT reported an error and had worked: what he is told must not be that nothing will be sent.
+func claimAskedAgain(f *fixture) {
+	c := f.newClaim()
+	f.claimAll(c)
+	other := f.newClaim()
+	f.must(f.Ledger.SetFlag(f.ctx(), f.channel, ledger.FlagOff))
+	again := func(why string) {
+		f.t.Helper()
+		r, err := f.tryClaim(c)
+		if err != nil || r[0].Status != ledger.ClaimDeduplicated || r[0].Key.EffectKey != c.EffectKey {
+			f.t.Errorf("%s: got %+v, %v", why, r, err)
+		}
+		if _, err := f.tryClaim(c, other); err == nil {
+			f.t.Errorf("%s: a new claim was taken beside it", why)
+		}
+		changed := c
+		changed.Payload = []byte(`{"to":"somebody else"}`)
+		if r, err := f.tryClaim(changed); err == nil {
+			f.t.Errorf("%s: another payload got %+v", why, r)
+		}
+	}
+	again("channel off")
+	f.must(f.Ledger.SetFlag(f.ctx(), f.channel, ledger.FlagOn))
+	f.must(f.Ledger.PutChannel(f.ctx(), ledger.ChannelRow{Name: f.channel, Kind: "mail", Sheet: exactSheet(), Flag: ledger.FlagOn, ApprovalRequired: true}))
+	again("approval required")
+	if _, _, err := f.Ledger.Intent(f.ctx(), ledger.Key{RunID: other.RunID, EffectKey: other.EffectKey}); !errors.Is(err, ledger.ErrNoIntent) {
+		f.t.Errorf("the claim that was refused left something: %v", err)
+	}
 }
 
 func claimFollowsCaller(f *fixture) {

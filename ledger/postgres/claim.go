@@ -29,7 +29,7 @@ func (l *Ledger) Claim(ctx context.Context, tx ledger.Tx, claims ...ledger.Claim
 	if len(claims) > ledger.MaxClaims {
 		return nil, &ledger.InvalidError{Field: "claims", Reason: fmt.Sprintf("%d are more than %d; claim them in several calls", len(claims), ledger.MaxClaims)}
 	}
-	c := &claiming{l: l, e: e, results: make([]ledger.ClaimResult, len(claims)), places: map[ledger.Key][]int{}}
+	c := &claiming{l: l, e: e, results: make([]ledger.ClaimResult, len(claims)), places: map[ledger.Key][]int{}, before: map[ledger.Key]bool{}}
 	leased := false
 	for n, claim := range claims {
 		p, err := ledger.Prepare(claim)
@@ -67,7 +67,8 @@ type claiming struct {
 	results  []ledger.ClaimResult
 	places   map[ledger.Key][]int // where each key was asked for
 	fresh    map[ledger.Key]bool
-	seq      int64 // of the queue row of the last claim that was inserted
+	before   map[ledger.Key]bool // refused now, but claimed earlier
+	seq      int64               // of the queue row of the last claim that was inserted
 }
 
 func (c *claiming) run(ctx context.Context) error {
@@ -127,15 +128,33 @@ func (c *claiming) admit(ctx context.Context) error {
 		if !known {
 			return named(c.unknown(ctx, p.Channel), n, len(c.prepared))
 		}
-		p, err := p.Admit(row, now, &c.l.schemas)
+		key := p.KeyOn(row)
+		admitted, err := p.Admit(row, now, &c.l.schemas)
 		if err != nil {
-			return named(err, n, len(c.prepared))
+			before, findErr := c.claimedBefore(ctx, key, p.PayloadDigest)
+			if findErr != nil {
+				return findErr
+			}
+			if !before {
+				return named(err, n, len(c.prepared))
+			}
+			c.before[key] = true
+			admitted = p
+			admitted.EffectKey = key.EffectKey
 		}
-		c.prepared[n] = p
-		key := ledger.Key{RunID: p.RunID, EffectKey: p.EffectKey}
+		c.prepared[n] = admitted
 		c.places[key] = append(c.places[key], n)
 	}
 	return nil
+}
+
+// claimedBefore reports whether the claim was taken earlier, with the same payload.
+func (c *claiming) claimedBefore(ctx context.Context, k ledger.Key, digest string) (found bool, err error) {
+	err = each(ctx, c.e, func(rows) error {
+		found = true
+		return nil
+	}, fmt.Sprintf("SELECT 1 FROM %s WHERE run_id = $1::uuid AND effect_key = $2 AND payload_digest = $3", c.l.table("effect_intents")), k.RunID, k.EffectKey, digest)
+	return found, err
 }
 
 // unknown names the channels that are known.
@@ -173,8 +192,10 @@ type claimRow struct {
 // insert writes the claims in order of lane, then key, so that two batches never wait for each other in a ring.
 func (c *claiming) insert(ctx context.Context) error {
 	first := make([]int, 0, len(c.places))
-	for _, at := range c.places {
-		first = append(first, at[0])
+	for k, at := range c.places {
+		if !c.before[k] {
+			first = append(first, at[0])
+		}
 	}
 	sort.Slice(first, func(a, b int) bool {
 		x, y := c.prepared[first[a]], c.prepared[first[b]]

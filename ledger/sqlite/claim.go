@@ -63,7 +63,14 @@ func (s *session) claimAll(ctx context.Context, claims []ledger.Prepared, result
 	for _, i := range order {
 		p, err := s.admit(ctx, claims[i], rows, now)
 		if err != nil {
-			return fmt.Errorf("claim %s: %w", claims[i].EffectKey, err)
+			known, findErr := s.claimedBefore(ctx, claims[i], rows)
+			if findErr != nil {
+				return findErr
+			}
+			if known.EffectKey == "" {
+				return fmt.Errorf("claim %s: %w", claims[i].EffectKey, err)
+			}
+			p, p.EffectKey, p.Approval = claims[i], known.EffectKey, nil // nothing is inserted
 		}
 		if results[i], err = s.claimOne(ctx, p, now); err != nil {
 			return fmt.Errorf("claim %s: %w", p.EffectKey, err)
@@ -103,6 +110,24 @@ func (s *session) admit(ctx context.Context, p ledger.Prepared, rows map[string]
 		rows[p.Channel] = row
 	}
 	return p.Admit(row, now, &s.l.schemas)
+}
+
+// claimedBefore returns the key of the intent that the claim made earlier, with the same payload; none if there is none.
+func (s *session) claimedBefore(ctx context.Context, p ledger.Prepared, rows map[string]ledger.ChannelRow) (ledger.Key, error) {
+	row, ok := rows[p.Channel]
+	if !ok { // the channel is unknown
+		return ledger.Key{}, nil
+	}
+	k := p.KeyOn(row)
+	var digest string
+	found, err := s.find(ctx, "SELECT payload_digest FROM effect_intents WHERE run_id = ? AND effect_key = ?", []any{k.RunID, k.EffectKey}, &digest)
+	if err != nil {
+		return ledger.Key{}, fmt.Errorf("look for intent %s: %w", k, err)
+	}
+	if !found || digest != p.PayloadDigest {
+		return ledger.Key{}, nil
+	}
+	return k, nil
 }
 
 const insertIntent = `INSERT INTO effect_intents (run_id, effect_key, run_epoch, kind, channel, payload_digest, payload, lane, due_at,
