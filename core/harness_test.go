@@ -294,7 +294,7 @@ func (b *bench) until(k ledger.Key, what string, ok func(ledger.Intent) bool) le
 			return i
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not %s in time: %+v, %v", what, i, err)
+			b.t.Fatalf("not %s in time: %s is %s (%s) after %d starts: %s, %v", what, k, i.State, i.Outcome(), i.Starts, i.LastError, err)
 		}
 		time.Sleep(5 * time.Millisecond) // polling a database: there is no event to wait for
 	}

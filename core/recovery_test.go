@@ -104,7 +104,11 @@ func TestIntentsThatNothingSettlesDelayNoOther(t *testing.T) {
 	}
 	b := newBench(t, w)
 	e := b.engine(withPolicy(func(p *core.Policy) {
-		p.HeldEvery, p.HeldMax = slowness*slowness*10*time.Millisecond, slowness*slowness*10*time.Millisecond
+		p.HeldEvery = 10 * time.Millisecond // always due
+		if slowness > 1 {
+			p.HeldEvery = time.Second // a round of looks takes longer
+		}
+		p.HeldMax = p.HeldEvery
 	}))
 	var claims []ledger.Claim
 	for n := range more {
