@@ -38,8 +38,8 @@ type storedEvidence struct {
 }
 
 // EncodeEvidence makes the JSON that is stored, whatever the outside system said: it never fails. A detail that is not
-// JSON which every part of the system can hold (no NUL, no lone surrogate, no number beyond a double, at most MaxEvidence) is kept as
-// base64 beside the reason.
+// JSON which every part of the system can hold as it is (no NUL, no lone surrogate, no number that a double rounds, no name twice, at most
+// MaxEvidence) is kept as base64 beside the reason.
 func EncodeEvidence(e channel.Evidence) json.RawMessage {
 	var s storedEvidence
 	if id, ok := plainID(e.ID); ok {
@@ -117,6 +117,10 @@ func plainDetail(raw []byte) (json.RawMessage, string) {
 	form, err := canonical.Transform(raw)
 	if err != nil {
 		return nil, "not JSON: " + bounded(strings.ToValidUTF8(err.Error(), "?"))
+	}
+	// The canonical form rounds long numbers and keeps one of two equal names: what it would change stays as it is.
+	if _, err := canonical.SumExact(raw); err != nil {
+		return nil, "would be changed: " + bounded(err.Error())
 	}
 	// The canonical form writes NUL and lone surrogates as escapes; the databases' JSON types refuse both.
 	if bytes.Contains(form, []byte(`\u0000`)) {
