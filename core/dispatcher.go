@@ -96,6 +96,9 @@ func (e *Engine) fence(ctx context.Context, out *outlet, free int) (_ []dispatch
 	}
 	asked := time.Now()
 	r, err := e.ledger.Fence(ctx, ledger.FenceRequest{Fence: e.fenceFor(out), Channel: out.name, Limit: granted})
+	if row.RatePerMinute > 0 { // an engine that finds nothing to send must not starve the others
+		e.giveBack(ctx, out, granted-len(r.Dispatches))
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -114,6 +117,16 @@ func (e *Engine) fence(ctx context.Context, out *outlet, free int) (_ []dispatch
 		wait = min(wait, max(r.NextDue, time.Millisecond))
 	}
 	return batch, wait, nil
+}
+
+// giveBack returns what was taken of the channel's shared rate and not used. What gets lost here only makes the channel slower.
+func (e *Engine) giveBack(ctx context.Context, out *outlet, n int) {
+	if n <= 0 {
+		return
+	}
+	if _, _, err := e.ledger.TakeRate(ctx, out.name, -n); err != nil && ctx.Err() == nil {
+		e.log.Warn(EventLedger, "doing", "give back rate", "channel", out.name, "error", err)
+	}
 }
 
 func (e *Engine) fenceFor(out *outlet) ledger.Fence {

@@ -152,7 +152,7 @@ type Channels interface {
 	SetFlag(ctx context.Context, name string, flag Flag) error
 	SetPaused(ctx context.Context, name string, paused bool, reason string) error
 	// TakeRate takes up to want sends from the channel's shared rate (a token bucket of one second's worth, at least one, on the
-	// database's clock). If none is granted it says after how long to ask again. Without a rate all are granted.
+	// database's clock). A negative want gives back what was taken and not used. If none is granted it says after how long to ask again. Without a rate all are granted.
 	TakeRate(ctx context.Context, name string, want int) (granted int, wait time.Duration, err error)
 }
 

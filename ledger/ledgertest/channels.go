@@ -115,13 +115,12 @@ func rateShared(f *fixture) {
 			break
 		}
 	}
-	if granted != 0 {
-		f.t.Skip("the machine is too slow to empty a bucket of ten in a second")
+	if granted == 0 { // else the machine is too slow to empty a bucket of ten in a second; the channel of one a minute shows the rest
+		if wait <= 0 || wait > 200*time.Millisecond {
+			f.t.Errorf("nothing granted, ask again in %s; want within a tenth of a second", wait)
+		}
+		f.after(f.now().Add(wait + 20*time.Millisecond))
 	}
-	if wait <= 0 || wait > 200*time.Millisecond {
-		f.t.Errorf("nothing granted, ask again in %s; want within a tenth of a second", wait)
-	}
-	f.after(f.now().Add(wait + 20*time.Millisecond))
 	if granted, _, err := f.Ledger.TakeRate(f.ctx(), f.channel, 1); err != nil || granted != 1 {
 		f.t.Errorf("after the wait: %d granted, %v", granted, err)
 	}
@@ -131,5 +130,13 @@ func rateShared(f *fixture) {
 	}
 	if granted, wait, err := f.Ledger.TakeRate(f.ctx(), slow, 5); err != nil || granted != 0 || wait < 50*time.Second || wait > time.Minute {
 		f.t.Errorf("one a minute: the second grant is %d, ask again in %s, %v", granted, wait, err)
+	}
+	for range 3 { // what was not used is given back, and fills the bucket no further than full
+		if granted, _, err := f.Ledger.TakeRate(f.ctx(), slow, -1); err != nil || granted != 0 {
+			f.t.Errorf("give back: %d granted, %v", granted, err)
+		}
+	}
+	if granted, _, err := f.Ledger.TakeRate(f.ctx(), slow, 5); err != nil || granted != 1 {
+		f.t.Errorf("one a minute: after giving back the grant is %d, %v", granted, err)
 	}
 }

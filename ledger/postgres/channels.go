@@ -184,7 +184,7 @@ func (l *Ledger) TakeRate(ctx context.Context, name string, want int) (granted i
 			return err
 		}
 		if perMinute <= 0 {
-			granted, wait = want, 0
+			granted, wait = max(want, 0), 0
 			return nil
 		}
 		perSecond := float64(perMinute) / 60
@@ -194,8 +194,9 @@ func (l *Ledger) TakeRate(ctx context.Context, name string, want int) (granted i
 		} else if passed := now.Sub(*since); passed > 0 {
 			have = min(have+passed.Seconds()*perSecond, full)
 		}
-		granted, wait = min(want, int(have)), 0
-		if granted <= 0 {
+		if want < 0 { // given back
+			granted, wait, have = 0, 0, min(have-float64(want), full)
+		} else if granted, wait = min(want, int(have)), 0; granted == 0 {
 			granted, wait = 0, max(time.Duration((1-have)/perSecond*float64(time.Second)), time.Millisecond)
 			return nil
 		}

@@ -11,7 +11,7 @@ import (
 
 // TakeRate implements [ledger.Channels].
 func (l *Ledger) TakeRate(ctx context.Context, name string, want int) (granted int, wait time.Duration, err error) {
-	if want <= 0 {
+	if want == 0 {
 		return 0, 0, nil
 	}
 	err = l.writer.do(ctx, func(ctx context.Context, s *session) error {
@@ -37,7 +37,7 @@ func (s *session) takeRate(ctx context.Context, name string, want int) (int, tim
 	case !found:
 		return 0, 0, s.unknownChannel(ctx, name)
 	case perMinute <= 0:
-		return want, 0, nil
+		return max(want, 0), 0, nil
 	}
 	now, err := s.now(ctx)
 	if err != nil {
@@ -51,13 +51,16 @@ func (s *session) takeRate(ctx context.Context, name string, want int) (int, tim
 		left = math.Min(full, left+passed.Seconds()*perSecond)
 	}
 	granted := min(want, int(left))
+	if want < 0 { // given back
+		granted = max(want, int(math.Floor(left-full)))
+	}
 	if granted == 0 {
 		return 0, ceilMicro((1 - left) / perSecond), nil
 	}
 	if _, err := s.exec(ctx, "UPDATE channels SET rate_left = ?, rate_at = ? WHERE name = ?", left-float64(granted), timeText(now), name); err != nil {
 		return 0, 0, fmt.Errorf("take rate of channel %s: %w", name, err)
 	}
-	return granted, 0, nil
+	return max(granted, 0), 0, nil
 }
 
 // ceilMicro rounds up to the resolution of the clock, so that who waits that long finds something.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +18,11 @@ const (
 	// final zero.
 	maxSocketPath = 103
 	dirPrefix     = "run-"
+	// newPrefix is of directories that are being made: they get their name when they are locked, so that no sweep takes one away
+	// in between.
+	newPrefix = "new-"
+	// newLife is when one that still has that name was left behind by a death.
+	newLife = time.Minute
 	// longestName is what is added to the base directory for a socket, at most.
 	longestName = len("/" + dirPrefix + "4294967295" + "/s" + "/plugin4294967295")
 )
@@ -54,7 +61,7 @@ type launchDir struct {
 }
 
 func newLaunchDir(base string) (*launchDir, error) {
-	path, err := os.MkdirTemp(base, dirPrefix)
+	path, err := os.MkdirTemp(base, newPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("make the launch directory: %w", err)
 	}
@@ -68,6 +75,12 @@ func newLaunchDir(base string) (*launchDir, error) {
 		return nil, fmt.Errorf("make the launch directory: %w", err)
 	}
 	d.lock = lock
+	d.path = filepath.Join(base, dirPrefix+strings.TrimPrefix(filepath.Base(path), newPrefix))
+	if err := os.Rename(path, d.path); err != nil { // the name is as random as the other was
+		_ = os.RemoveAll(path)
+		_ = lock.Close()
+		return nil, fmt.Errorf("make the launch directory: %w", err)
+	}
 	return d, nil
 }
 
@@ -99,9 +112,18 @@ func sweep(base string) error {
 		return fmt.Errorf("find old launch directories: %w", err)
 	}
 	var faults []error
+	unnamed, err := filepath.Glob(filepath.Join(base, newPrefix+"*"))
+	if err != nil {
+		return fmt.Errorf("find old launch directories: %w", err)
+	}
+	for _, path := range unnamed {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > newLife {
+			faults = append(faults, os.RemoveAll(path))
+		}
+	}
 	for _, path := range paths {
 		if _, err := os.Stat(filepath.Join(path, "lock")); err != nil {
-			continue // being made right now, or not ours
+			continue // being removed right now, or not ours
 		}
 		lock, err := lockFile(filepath.Join(path, "lock"))
 		if err != nil {
