@@ -9,9 +9,6 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
-// recordOwner is the owner of what RecordOnce inserted, as the ledgers name it: no instance, but whoever calls Finish.
-const recordOwner = "caller"
-
 // settleLocal settles a plain Go effect whose caller is dead or has given it up: by late evidence if there is any, else by policy. There is
 // nobody to ask. [ledger.ErrFenceAlive]: its caller may still be at it. One that has ended is returned as it is.
 func settleLocal(ctx context.Context, l ledger.Ledger, k ledger.Key, m ledger.ProbeFence, unknown UnknownPolicy) (ledger.Intent, error) {
@@ -53,7 +50,7 @@ func (e *Engine) settleLocals(ctx context.Context) (looked int, err error) {
 			return looked, err
 		}
 		policy := UnknownHold
-		if before.FenceOwner == recordOwner {
+		if before.FenceOwner == ledger.RecordOwner {
 			policy = UnknownAbandon
 		}
 		looked++

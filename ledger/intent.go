@@ -15,6 +15,9 @@ import (
 // ChannelLocal is the built-in channel of plain Go effects ([Ledger.RecordOnce], core's Guard). No dispatcher takes it.
 const ChannelLocal = "local"
 
+// RecordOwner holds the fence of what [Ledger.RecordOnce] inserted: no instance, so nobody's heartbeat ends it early.
+const RecordOwner = "caller"
+
 // ShadowPrefix stands before the effect key of an intent that was claimed while its channel was in shadow, so that the
 // real key can still fire.
 const ShadowPrefix = "shadow:"

@@ -13,8 +13,6 @@ import (
 const (
 	// DefaultRecordLife is how long a recorded effect waits for its Finish where the caller names no time.
 	DefaultRecordLife = 24 * time.Hour
-	// recordOwner holds the fence of a recorded effect: no instance, so nobody's heartbeat ends it early.
-	recordOwner = "caller"
 	// tick is the least that a fence keeps for the commit of a recorded effect: its Finish may come at any time.
 	tick = time.Microsecond
 )
@@ -42,7 +40,7 @@ func (l *Ledger) RecordOnce(ctx context.Context, tx ledger.Tx, runID, key string
 	}
 	run := &executorSink{}
 	_, first, err := l.beginLocal(ctx, e, run, local{
-		key: ledger.Key{RunID: runID, EffectKey: ledger.ChannelLocal + ":" + key}, payload: []byte("null"), owner: recordOwner,
+		key: ledger.Key{RunID: runID, EffectKey: ledger.ChannelLocal + ":" + key}, payload: []byte("null"), owner: ledger.RecordOwner,
 		ttl: expires, commitBound: tick, leftover: tick,
 	})
 	if err == nil {

@@ -14,8 +14,6 @@ const (
 	localPrefix = "local:"
 	// DefaultRecordLife is how long a recorded effect waits for its Finish where the caller names no time.
 	DefaultRecordLife = 24 * time.Hour
-	// recordOwner holds the fence of a recorded effect: no instance, so nobody's heartbeat ends it early.
-	recordOwner = "caller"
 	// minLocal is the shortest life of a plain Go effect: it is divided into the parts of a fence.
 	minLocal = time.Millisecond
 )
@@ -26,7 +24,7 @@ func (l *Ledger) RecordOnce(ctx context.Context, tx ledger.Tx, runID, key string
 	if expires == 0 {
 		expires = DefaultRecordLife
 	}
-	g := ledger.GuardRequest{RunID: runID, Key: key, Owner: recordOwner, TTL: expires}
+	g := ledger.GuardRequest{RunID: runID, Key: key, Owner: ledger.RecordOwner, TTL: expires}
 	p, err := prepareLocal(g)
 	if err != nil {
 		return false, fmt.Errorf("record once: %w", err)
