@@ -154,8 +154,8 @@ func (e *engine) keepAlive(ctx context.Context) error {
 			return nil
 		case <-exited:
 		}
-		if time.Since(began) < 50*time.Millisecond { // it cannot start at all: do not spin
-			time.Sleep(100 * time.Millisecond)
+		if time.Since(began) < 50*time.Millisecond && !pause(ctx, 100*time.Millisecond) { // it cannot start at all: do not spin
+			return nil
 		}
 	}
 	return nil
