@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -170,6 +172,18 @@ func TestCommitWithoutItsStandbyIsNoSuccess(t *testing.T) {
 		}
 	}
 	standby("nobody")
+	// Sessions wait only once another process of the server has read its configuration, too: commit until one waits.
+	for n := 0; ; n++ {
+		short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := p.Exec(short, fmt.Sprintf("CREATE TABLE waits_%d ()", n))
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+		if err != nil || n > 1000 {
+			t.Fatalf("no commit waits for the standby that is not there: %v", err)
+		}
+	}
 	if _, err := l.Move(t.Context(), k, stampOf(d)); err == nil {
 		t.Error("a stamp that is on the primary alone was reported as durable")
 	}
