@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlworks/pawl/core/channel"
+	"github.com/pawlworks/pawl/ledger"
 )
 
 // UnknownPolicy says what happens to an intent whose outcome nothing can settle. It must be chosen for every channel.
@@ -23,7 +24,7 @@ const (
 )
 
 // DuplicatesAcceptable are the words by which an operator allows the policy resend on a channel that is not replay-safe.
-const DuplicatesAcceptable = "duplicates are acceptable"
+const DuplicatesAcceptable = ledger.DuplicatesAcceptable
 
 // LanePolicy says what a held head does to its lane.
 type LanePolicy string

@@ -33,6 +33,9 @@ type Claim struct {
 	Approval  *Approval
 	// Lease is the lease of the run, if the run is leased; it is verified last, in the same transaction.
 	Lease *fence.Lease
+	// TraceParent is the W3C trace context of the claimer, kept with the intent so that its attempts join the same trace; empty for
+	// none. One that has another form is dropped: a broken header must not stop an effect.
+	TraceParent string
 }
 
 // ClaimStatus says what a claim found.

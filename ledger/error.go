@@ -15,6 +15,8 @@ var (
 	ErrFenceAlive = errors.New("another worker's fence on the intent is still alive; wait until it is dead")
 	// ErrNoIntent says that there is no such row: it was never claimed, or the ledger is older than the caller.
 	ErrNoIntent = errors.New("there is no such intent in this ledger")
+	// ErrNoReceipt says that no receipt has this id.
+	ErrNoReceipt = errors.New("there is no such receipt in this ledger")
 	// ErrTerminal says that the intent is committed or abandoned and moves no more.
 	ErrTerminal = errors.New("the intent has ended and moves no more")
 	// ErrNumberMoved says that the row has changed since the number that a person was shown.

@@ -25,6 +25,10 @@ type Ledger interface {
 	Channels
 	Effects
 	Receipts
+	Access
+	Redrives
+	Retention
+	Epochs
 	fence.Storage
 
 	// ID is the ledger's id, a UUID made when it was migrated first; Epoch its present epoch.
@@ -140,6 +144,14 @@ type Stats struct {
 	OldestWaiting time.Duration
 	OldestUnknown time.Duration // of held intents
 	OwedReceipts  int
+	// Channels counts what has not ended, by channel; channels with none are left out.
+	Channels map[string]ChannelStats
+}
+
+// ChannelStats counts what has not ended on one channel.
+type ChannelStats struct {
+	Waiting, Dispatched, Accepted, Held int
+	OldestWaiting, OldestUnknown        time.Duration
 }
 
 // Channels keeps what engines share about channels.
@@ -184,8 +196,19 @@ type Receipts interface {
 	ReceiptsOf(ctx context.Context, k Key) ([]StoredReceipt, error)
 	// AllReceipts calls f for every receipt that was issued, in order of issue, until f fails.
 	AllReceipts(ctx context.Context, f func(StoredReceipt) error) error
+	// ReceiptPage lists issued receipts in order of issue, a page at a time. Zero fields select all; Limit as in [Filter].
+	ReceiptPage(ctx context.Context, f ReceiptFilter) ([]StoredReceipt, Cursor, error)
+	// Receipt returns one receipt by its id. [ErrNoReceipt].
+	Receipt(ctx context.Context, id string) (StoredReceipt, error)
 	// PayReceipts signs up to limit owed receipts and returns how many were paid and how many are owed still.
 	PayReceipts(ctx context.Context, limit int) (paid, owed int, err error)
+}
+
+// ReceiptFilter selects issued receipts.
+type ReceiptFilter struct {
+	RunID string
+	Limit int
+	After Cursor
 }
 
 // StoredReceipt is a row of receipts.
