@@ -45,7 +45,7 @@ func Claim(ctx context.Context, l ledger.Claims, claims ...ledger.Claim) (result
 
 // Wake makes the channel's dispatcher look now instead of at its next poll.
 func (e *Engine) Wake(channelName string) {
-	if out := e.channels[channelName]; out != nil {
+	if out := e.channels.get(channelName); out != nil {
 		out.wake.wakeAll()
 	}
 }
@@ -58,8 +58,8 @@ func (e *Engine) Wake(channelName string) {
 // With an error the outcome is what was known last, and the intent stands as it was claimed: with a lease that is lost
 // ([fence.ErrLost]) a dispatcher sends it.
 func (e *Engine) Do(ctx context.Context, c ledger.Claim) (Outcome, error) {
-	if e.channels[c.Channel] == nil {
-		return Outcome{}, fmt.Errorf("channel %s is not configured in this engine", c.Channel)
+	if e.channels.get(c.Channel) == nil {
+		return Outcome{}, errNoChannel(c.Channel)
 	}
 	results, err := Claim(ctx, e.ledger, c)
 	if err != nil {
@@ -99,7 +99,7 @@ func (e *Engine) now(ctx context.Context, k ledger.Key) (ledger.Intent, error) {
 // sendInline takes the one intent, if it can be taken now, and sends it. The key may have been claimed on another channel than the
 // caller names: it is sent on its own.
 func (e *Engine) sendInline(ctx context.Context, i ledger.Intent, lease *fence.Lease) error {
-	out := e.channels[i.Channel]
+	out := e.channels.get(i.Channel)
 	if out == nil || i.State != ledger.StateIntent || !out.ready() || !e.inflight.enter(i.Key) {
 		return nil
 	}

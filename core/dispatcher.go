@@ -16,26 +16,19 @@ const maxBatch = 64
 func (e *Engine) dispatch(stop, hard context.Context, out *outlet) {
 	var sends sync.WaitGroup
 	defer sends.Wait()
-	slots := make(chan struct{}, out.policy.Concurrency)
-	for range cap(slots) {
-		slots <- struct{}{}
-	}
 	failures := 0
 	for stop.Err() == nil {
 		woken := out.wake.wait() // before the ledger is asked, so that no wake is missed
-		free := takeSlots(stop, slots, maxBatch)
+		free := out.slots.take(stop, maxBatch)
 		if free == 0 {
 			return
 		}
-		// Not stop: a fence whose COMMIT is given up half-way may have been taken, and nobody would use it until it is dead.
-		dispatches, wait, err := e.fence(hard, out, free)
-		for range free - len(dispatches) {
-			slots <- struct{}{}
-		}
+		dispatches, wait, err := e.fence(stop, hard, out, free)
+		out.slots.giveBack(free - len(dispatches))
 		for _, d := range dispatches {
 			e.inflight.join(d.Intent.Key) // before the goroutine starts: the reconciler may look at any time
 			sends.Go(func() {
-				defer func() { slots <- struct{}{} }()
+				defer out.slots.giveBack(1)
 				defer e.inflight.leave(d.Intent.Key)
 				e.send(hard, out, d)
 			})
@@ -53,35 +46,20 @@ func (e *Engine) dispatch(stop, hard context.Context, out *outlet) {
 	}
 }
 
-// takeSlots waits for one free slot and takes as many as are free, up to most. 0: stop ended.
-func takeSlots(stop context.Context, slots chan struct{}, most int) int {
-	select {
-	case <-stop.Done():
-		return 0
-	case <-slots:
-	}
-	for n := 1; n < most; n++ {
-		select {
-		case <-slots:
-		default:
-			return n
-		}
-	}
-	return most
-}
-
 // dispatched is an intent that this engine may send, with the moment before it asked for the fence.
 type dispatched struct {
 	ledger.Dispatch
 	asked time.Time
 }
 
-// fence takes up to free intents, within the channel's shared rate. wait is how long to wait before asking again.
-func (e *Engine) fence(ctx context.Context, out *outlet, free int) (_ []dispatched, wait time.Duration, err error) {
+// fence takes up to free intents, within the channel's shared rate. wait is how long to wait before asking again. It is asked of the
+// ledger under hard: a fence whose COMMIT is given up half-way may have been taken, and nobody would use it until it is dead. Once
+// stop has ended nothing is fenced any more: a start that leads to no send is a start for nothing.
+func (e *Engine) fence(stop, hard context.Context, out *outlet, free int) (_ []dispatched, wait time.Duration, err error) {
 	if !out.ready() { // nothing is fenced for an adapter that is down: a crash or a deploy burns no attempt
 		return nil, e.options.PollEvery, nil
 	}
-	row, err := e.ledger.ChannelRow(ctx, out.name)
+	row, err := e.ledger.ChannelRow(stop, out.name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -90,24 +68,30 @@ func (e *Engine) fence(ctx context.Context, out *outlet, free int) (_ []dispatch
 	}
 	granted := free
 	if row.RatePerMinute > 0 {
-		if granted, wait, err = e.ledger.TakeRate(ctx, out.name, free); err != nil || granted == 0 {
+		if granted, wait, err = e.ledger.TakeRate(hard, out.name, free); err != nil || granted == 0 {
 			return nil, wait, err
 		}
 	}
+	if err := stop.Err(); err != nil {
+		if row.RatePerMinute > 0 {
+			e.giveBack(hard, out, granted)
+		}
+		return nil, 0, err
+	}
 	asked := time.Now()
-	r, err := e.ledger.Fence(ctx, ledger.FenceRequest{Fence: e.fenceFor(out), Channel: out.name, Limit: granted})
+	r, err := e.ledger.Fence(hard, ledger.FenceRequest{Fence: e.fenceFor(out), Channel: out.name, Limit: granted})
 	if row.RatePerMinute > 0 { // an engine that finds nothing to send must not starve the others
-		e.giveBack(ctx, out, granted-len(r.Dispatches))
+		e.giveBack(hard, out, granted-len(r.Dispatches))
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, i := range r.Settled {
-		e.report(ctx, i, EventReopened)
+		e.report(hard, i, EventReopened)
 	}
 	batch := make([]dispatched, 0, len(r.Dispatches))
 	for _, d := range r.Dispatches {
-		e.log.DebugContext(ctx, EventFenced, attrs(d.Intent)...)
+		e.log.DebugContext(hard, EventFenced, attrs(d.Intent)...)
 		batch = append(batch, dispatched{d, asked})
 	}
 	wait = e.options.PollEvery
@@ -132,7 +116,7 @@ func (e *Engine) giveBack(ctx context.Context, out *outlet, n int) {
 func (e *Engine) fenceFor(out *outlet) ledger.Fence {
 	return ledger.Fence{
 		Owner: e.options.Instance, TTL: out.policy.FenceTTL, StartCeiling: out.policy.StartCeiling,
-		AttemptCeiling: out.policy.AttemptCeiling, ApprovalRequired: out.options.ApprovalRequired,
+		AttemptCeiling: out.policy.AttemptCeiling, ApprovalRequired: out.approvalRequired.Load(),
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/pawlworks/pawl/core/channel"
 	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 )
@@ -18,33 +18,14 @@ type Engine struct {
 	options  Options
 	ledger   ledger.Ledger
 	log      *slog.Logger
-	channels map[string]*outlet
-	names    []string
+	channels outlets
 	inflight inflight
 	settled  broadcast // something ended; waiters look again
 	schemas  ledger.Schemas
 	measure  measure
 
-	running sync.Mutex
-}
-
-// Readiness is an optional method of a channel: while it returns an error nothing is dispatched to the channel, and it is not
-// asked what became of anything: an adapter that is down knows nothing, which is no finding.
-type Readiness interface{ Ready() error }
-
-// outlet is one channel as the engine drives it.
-type outlet struct {
-	name    string
-	channel channel.Channel
-	sheet   channel.Sheet
-	policy  Policy
-	options ChannelOptions
-	wake    broadcast
-}
-
-func (o *outlet) ready() bool {
-	r, ok := o.channel.(Readiness)
-	return !ok || r.Ready() == nil
+	running  sync.Mutex
+	lastBeat atomic.Pointer[time.Time]
 }
 
 // New checks the whole configuration, with every fault in one [*ConfigError], and stores the channels' sheets in the ledger.
@@ -57,28 +38,27 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{options: o, ledger: o.Ledger, log: o.Logger.With("instance", o.Instance), channels: map[string]*outlet{}, measure: measure}
+	e := &Engine{options: o, ledger: o.Ledger, log: o.Logger.With("instance", o.Instance), measure: measure}
+	e.channels.byName = map[string]*outlet{}
 	for _, c := range o.Channels {
-		sheet, _ := c.sheet()
-		out := &outlet{name: c.Name, channel: c.Channel, sheet: sheet, policy: c.Policy.withDefaults(sheet), options: c}
-		e.channels[c.Name] = out
-		e.names = append(e.names, c.Name)
-		row := ledger.ChannelRow{Name: c.Name, Kind: sheet.Kind, Sheet: sheet, Flag: c.Flag, ApprovalRequired: c.ApprovalRequired, RatePerMinute: c.RatePerMinute}
-		if row.Flag == "" {
-			row.Flag = ledger.FlagOn
+		if err := e.store(ctx, c); err != nil {
+			return nil, err
 		}
-		if row.RatePerMinute == 0 {
-			row.RatePerMinute = sheet.RatePerMinute
-		}
-		if err := e.ledger.PutChannel(ctx, row); err != nil {
-			return nil, fmt.Errorf("store channel %s: %w", c.Name, err)
-		}
+		e.channels.byName[c.Name] = newOutlet(c)
 	}
 	return e, nil
 }
 
 // Instance is the engine's name in fences and heartbeats.
 func (e *Engine) Instance() string { return e.options.Instance }
+
+// LastBeat is when the ledger took the engine's last heartbeat, on this host's clock; zero before the first one.
+func (e *Engine) LastBeat() time.Time {
+	if t := e.lastBeat.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
 
 // Run dispatches and reconciles until ctx ends, then stops in two steps: it takes nothing more and lets sends under way
 // finish; after Options.StopGrace it cancels them (what was not stamped is given back, the rest is reconciled by
@@ -98,13 +78,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err := e.beat(ctx, started, false); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("first heartbeat: %w", err)
 	}
-	e.log.Info(EventStarted, "channels", e.names, "ledger", e.ledger.ID())
+	e.log.Info(EventStarted, "channels", e.channels.names(), "ledger", e.ledger.ID())
 	var workers, keeper sync.WaitGroup
-	for _, out := range e.channels {
-		workers.Go(func() { e.dispatch(ctx, hard, out) })
-		// One reconciler for each channel: an outside system that does not answer delays no other one's.
-		workers.Go(func() { e.reconcile(ctx, hard, out) })
-	}
+	e.begin(ctx, hard, &workers)
 	beatCtx, endBeat := context.WithCancel(hard)
 	keeper.Go(func() { e.heartbeat(beatCtx, started) }) // beats until the last send has ended
 	keeper.Go(func() { e.keep(ctx) })
@@ -145,8 +121,8 @@ func (e *Engine) ReconcileOnce(ctx context.Context) (looked int, err error) {
 	if looked, err = e.settleLocals(ctx); err != nil {
 		return looked, err
 	}
-	for _, name := range e.names {
-		n, err := e.reconcileDue(ctx, ctx, e.channels[name])
+	for _, out := range e.channels.all() {
+		n, err := e.reconcileDue(ctx, ctx, out)
 		looked += n
 		if err != nil {
 			return looked, err

@@ -27,7 +27,12 @@ func (e *Engine) beat(ctx context.Context, i fence.Instance, stopped bool) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.options.HeartbeatTimeout)
 	defer cancel()
-	return e.ledger.Heartbeat(ctx, i)
+	if err := e.ledger.Heartbeat(ctx, i); err != nil {
+		return err
+	}
+	now := time.Now()
+	e.lastBeat.Store(&now)
+	return nil
 }
 
 // heartbeat beats until ctx ends. A heartbeat that fails is tried again at the next beat: losing one only lets others look early.
@@ -92,7 +97,7 @@ func (e *Engine) scan(ctx context.Context) (repaired int, err error) {
 	}
 	if repaired > 0 {
 		e.log.Warn(EventQueueMended, "rows", repaired)
-		for _, out := range e.channels {
+		for _, out := range e.channels.all() {
 			out.wake.wakeAll()
 		}
 	}

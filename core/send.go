@@ -16,6 +16,8 @@ import (
 // send drives one dispatch from its fence to whatever can be written of it: token, stamp, the one external call, the
 // outcome. ctx ends only in the second step of a stop.
 func (e *Engine) send(ctx context.Context, out *outlet, d dispatched) {
+	out.sending.Add(1)
+	defer out.sending.Add(-1)
 	ctx, span := e.measure.dispatch(ctx, d.Intent)
 	defer span.End()
 	i := d.Intent
@@ -124,6 +126,11 @@ func (e *Engine) checkClaim(out *outlet, i ledger.Intent) error {
 
 // unsent writes that this dispatch sent nothing. It holds for every error before the external call.
 func (e *Engine) unsent(ctx context.Context, out *outlet, i ledger.Intent, err error) {
+	if ctx.Err() != nil { // the grace of a stop is over: given back, the intent need not wait until this fence is dead
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), out.policy.CommitBound)
+		defer cancel()
+		ctx = last
+	}
 	var rejected *channel.RejectedError
 	if errors.As(err, &rejected) && !i.InDoubt() {
 		e.finish(ctx, i, ledger.Abandon{Fence: i.Fence(), As: abandonedAs(rejected), Reason: err.Error(), NotSent: true}, EventRejected)
