@@ -17,7 +17,12 @@ type Problem struct {
 	RetryAfter int `json:"retry_after_seconds,omitempty"`
 	// Intent is, for a key conflict, the intent that has the key.
 	Intent *Intent `json:"intent,omitempty"`
+	// Cause is the error behind it where the service runs in this process, for errors.Is and errors.As. It does not travel.
+	Cause error `json:"-"`
 }
+
+// Unwrap returns Cause.
+func (p *Problem) Unwrap() error { return p.Cause }
 
 // FieldError names a field and what to do about it.
 type FieldError struct {
