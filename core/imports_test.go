@@ -33,9 +33,11 @@ var mayImport = map[string][]string{
 var neverLinks = map[string][]string{
 	"canonical":    {"golang.org", "github.com/"},
 	"core/channel": {"golang.org", "github.com/"},
-	"core":         {"github.com/jackc/", "modernc.org/", "github.com/hashicorp/go-plugin", module + "adapters", module + "sdk"},
-	"sdk":          {module + "core/inbox", module + "ledger", "modernc.org/", "github.com/jackc/"},
-	"ledger":       {"github.com/jackc/", "modernc.org/", module + "sdk", "github.com/hashicorp/go-plugin"},
+	"core": {"github.com/jackc/", "modernc.org/", "github.com/hashicorp/go-plugin", module + "adapters", module + "sdk",
+		"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", "github.com/prometheus"},
+	"sdk": {module + "core/inbox", module + "ledger", "modernc.org/", "github.com/jackc/",
+		"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", "github.com/prometheus"},
+	"ledger": {"github.com/jackc/", "modernc.org/", module + "sdk", "github.com/hashicorp/go-plugin"},
 }
 
 type listed struct {

@@ -16,6 +16,9 @@
 //   - Descriptor 3 is the lifeline: when it is at its end the engine is gone and the process ends. Descriptor 4 is the
 //     pipe for Begin records. Children of the adapter inherit neither.
 //   - The configuration arrives by a call, never by argument or environment.
+//   - Each call is a span (pawl.adapter.send, pawl.adapter.probe, pawl.adapter.token) in the trace of its effect, and the
+//     context that the method is given carries it. Spans go to the process's tracer provider: nowhere, unless the
+//     program's main sets one up. The SDK links OpenTelemetry's API only.
 //   - A panic in a method becomes an answer. A panic in a goroutine of the adapter's own ends the process, which
 //     the engine survives.
 package sdk

@@ -51,11 +51,12 @@ func New(cc grpc.ClientConnInterface, options Options) *Conn {
 	return &Conn{life: adapterv1.NewAdapterClient(cc), calls: adapterv1.NewChannelClient(cc), options: options}
 }
 
-// call makes a bounded context and the call that carries its bound. Every call has a deadline.
+// call makes a bounded context, with the trace of ctx in its metadata, and the call that carries its bound. Every call has a
+// deadline.
 func (c *Conn) call(ctx context.Context) (context.Context, context.CancelFunc, *adapterv1.Call) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
 	deadline, _ := ctx.Deadline()
-	return ctx, cancel, newCall(boottime.At(deadline))
+	return wire.WithTrace(ctx), cancel, newCall(boottime.At(deadline))
 }
 
 func newCall(d boottime.Deadline) *adapterv1.Call {

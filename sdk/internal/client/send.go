@@ -36,7 +36,7 @@ func (c *Conn) send(ctx context.Context, a channel.Attempt) (channel.Outcome, er
 	}
 	ctx, cancel := context.WithDeadline(ctx, a.NotAfter.Add(c.options.CallTimeout))
 	defer cancel()
-	ctx, flag := withFlag(ctx)
+	ctx, flag := withFlag(wire.WithTrace(ctx))
 	id := request.GetCall().GetId()
 	if c.options.Begins != nil {
 		defer c.options.Begins.Expect(id)()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawlworks/pawl/core/channel"
@@ -19,16 +20,13 @@ type calls struct {
 	server *Server
 }
 
-func (s *Server) context(ctx context.Context, call *adapterv1.Call, intent *adapterv1.Intent) context.Context {
-	return WithLogger(ctx, s.config.Logger.With("call_id", call.GetId(), "channel", intent.GetChannel(),
-		"run_id", intent.GetRunId(), "effect_key", intent.GetEffectKey()))
-}
-
 func (c calls) IdempotencyToken(ctx context.Context, r *adapterv1.IdempotencyTokenRequest) (*adapterv1.IdempotencyTokenReply, error) {
-	ctx = c.server.context(ctx, r.GetCall(), r.GetIntent())
+	ctx, span := c.server.begin(ctx, "token", r)
+	defer span.End()
 	reply := &adapterv1.IdempotencyTokenReply{CallId: r.GetCall().GetId()}
 	token, err := c.server.token(ctx, wire.ToTokenRequest(r))
 	if err != nil {
+		failed(span, err)
 		reply.Result = &adapterv1.IdempotencyTokenReply_Failure{Failure: wire.FromError(err)}
 		return reply, nil
 	}
@@ -56,11 +54,14 @@ func (s *Server) token(ctx context.Context, r channel.TokenRequest) (channel.Tok
 }
 
 func (c calls) Probe(ctx context.Context, r *adapterv1.ProbeRequest) (*adapterv1.ProbeReply, error) {
-	ctx = c.server.context(ctx, r.GetCall(), r.GetIntent())
+	ctx, span := c.server.begin(ctx, "probe", r)
+	defer span.End()
 	finding, err := c.server.probe(ctx, wire.ToAttempt(r))
 	if err != nil {
+		failed(span, err)
 		finding = channel.UnknownFinding(err.Error())
 	}
+	span.SetAttributes(attribute.String("pawl.finding", finding.Kind.String()))
 	reply := &adapterv1.ProbeReply{CallId: r.GetCall().GetId(), Finding: wire.FromFinding(finding)}
 	if proto.Size(reply) > wire.MaxMessage {
 		shrink(reply.Finding.Evidence, &reply.Finding.Reason)
@@ -77,14 +78,18 @@ func (s *Server) probe(ctx context.Context, a channel.Attempt) (channel.Finding,
 }
 
 func (c calls) Send(ctx context.Context, r *adapterv1.SendRequest) (*adapterv1.SendReply, error) {
-	ctx = c.server.context(ctx, r.GetCall(), r.GetIntent())
+	ctx, span := c.server.begin(ctx, "send", r)
+	defer span.End()
 	reply := &adapterv1.SendReply{CallId: r.GetCall().GetId()}
 	outcome, begun, err := c.server.send(ctx, r)
 	reply.Begun = begun
+	span.SetAttributes(attribute.Bool("pawl.begun", begun))
 	if err != nil {
+		failed(span, err)
 		reply.Result = &adapterv1.SendReply_Failure{Failure: wire.FromError(err)}
 		return reply, nil
 	}
+	span.SetAttributes(attribute.String("pawl.result", outcome.Kind.String()))
 	result := wire.FromOutcome(outcome)
 	reply.Result = &adapterv1.SendReply_Outcome{Outcome: result}
 	if proto.Size(reply) > wire.MaxMessage {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawlworks/pawl/core/channel"
 	"github.com/pawlworks/pawl/sdk/internal/boottime"
 )
@@ -59,6 +61,7 @@ func (g *gate) begin() error {
 		return channel.NotSent(g.refused)
 	}
 	g.open = true
+	trace.SpanFromContext(g.ctx).AddEvent("begin")
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 
 	"github.com/pawlworks/pawl/core/channel"
@@ -23,14 +24,15 @@ type HealthChecker interface {
 	Health(ctx context.Context) error
 }
 
-// Config is what a Server serves. Every field is required but OnDescribe.
+// Config is what a Server serves. Every field is required but OnDescribe and Tracer.
 type Config struct {
 	Sheet      channel.Sheet
 	New        func(ctx context.Context, config json.RawMessage) (channel.Channel, error)
 	SDKVersion string
 	Logger     *slog.Logger
 	Ground     Ground
-	OnDescribe func() // called at the start of each Describe
+	OnDescribe func()               // called at the start of each Describe
+	Tracer     trace.TracerProvider // nil: the process's
 }
 
 // Server serves one channel. It is safe for concurrent use.
