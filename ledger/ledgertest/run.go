@@ -1,13 +1,34 @@
 package ledgertest
 
 import (
+	"slices"
 	"testing"
 )
 
 // Run runs the whole suite. open is called once for each topic and must return an empty, migrated ledger.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Helper()
+	run(t, topics(), open)
+}
+
+// RunOnly runs the topics of these names, where the whole suite would say no more. A name that no topic has fails.
+func RunOnly(t *testing.T, open func(t *testing.T) Backend, names ...string) {
+	t.Helper()
+	var chosen []topic
 	for _, topic := range topics() {
+		if slices.Contains(names, topic.name) {
+			chosen = append(chosen, topic)
+		}
+	}
+	if len(chosen) != len(names) {
+		t.Fatalf("of the topics %q, %d are there", names, len(chosen))
+	}
+	run(t, chosen, open)
+}
+
+func run(t *testing.T, chosen []topic, open func(t *testing.T) Backend) {
+	t.Helper()
+	for _, topic := range chosen {
 		t.Run(topic.name, func(t *testing.T) {
 			b := open(t)
 			for _, c := range topic.cases {

@@ -17,7 +17,7 @@ import (
 
 // MigrateOptions say where to migrate.
 type MigrateOptions struct {
-	// URL connects directly, not through a transaction pooler: the lock that keeps two migrators apart belongs to the session.
+	// URL connects directly: through a transaction pooler, [Migrate] is [ErrPooled] unless there is nothing to do.
 	URL    string
 	Schema string // created if it is missing; default [DefaultSchema]
 }
@@ -33,7 +33,17 @@ type Migration struct {
 // Migrate brings the schema up to date and returns what it applied. Any number of processes may start it at once: they take turns.
 func Migrate(ctx context.Context, o MigrateOptions) ([]Migration, error) {
 	var applied []Migration
-	err := migrator(ctx, o, true, func(p *goose.Provider) error {
+	config, direct, err := o.normal(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	if !direct {
+		if err := migratedThroughPooler(ctx, config, o.Schema); err != nil {
+			return nil, fmt.Errorf("migrate: %w", err)
+		}
+		return nil, nil
+	}
+	err = migrator(ctx, config, o.Schema, true, func(p *goose.Provider) error {
 		results, err := p.Up(ctx)
 		for _, r := range results {
 			if r.Error == nil {
@@ -50,8 +60,18 @@ func Migrate(ctx context.Context, o MigrateOptions) ([]Migration, error) {
 
 // Status returns every migration that this program knows, oldest first.
 func Status(ctx context.Context, o MigrateOptions) ([]Migration, error) {
+	config, direct, err := o.normal(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migration status: %w", err)
+	}
 	var all []Migration
-	err := migrator(ctx, o, false, func(p *goose.Provider) error {
+	if !direct {
+		if all, err = migrated(ctx, config, o.Schema); err != nil {
+			return nil, fmt.Errorf("migration status: %w", err)
+		}
+		return all, nil
+	}
+	err = migrator(ctx, config, o.Schema, false, func(p *goose.Provider) error {
 		states, err := p.Status(ctx)
 		for _, s := range states {
 			all = append(all, Migration{Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied, AppliedAt: s.AppliedAt})
@@ -64,19 +84,24 @@ func Status(ctx context.Context, o MigrateOptions) ([]Migration, error) {
 	return all, nil
 }
 
-func migrator(ctx context.Context, o MigrateOptions, create bool, f func(p *goose.Provider) error) error {
+// normal fills in defaults, reads the URL, and finds out whether it leads to the server itself.
+func (o *MigrateOptions) normal(ctx context.Context) (config *pgx.ConnConfig, direct bool, err error) {
 	if o.Schema == "" {
 		o.Schema = DefaultSchema
 	}
-	config, err := pgx.ParseConfig(o.URL)
-	if err != nil {
-		return fmt.Errorf("read url: %w", redacted(err))
+	if config, err = pgx.ParseConfig(o.URL); err != nil {
+		return nil, false, fmt.Errorf("read url: %w", redacted(err))
 	}
-	config.RuntimeParams["search_path"] = quoteName(o.Schema)
+	direct, err = isDirect(ctx, config)
+	return config, direct, err
+}
+
+func migrator(ctx context.Context, config *pgx.ConnConfig, schema string, create bool, f func(p *goose.Provider) error) error {
+	config.RuntimeParams["search_path"] = quoteName(schema)
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
 	if create {
-		if err := createSchema(ctx, db, o.Schema); err != nil {
+		if err := createSchema(ctx, db, schema); err != nil {
 			return err
 		}
 	}

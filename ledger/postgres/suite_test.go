@@ -17,7 +17,13 @@ func TestLedger(t *testing.T) { ledgertest.Run(t, backend) }
 
 func backend(t *testing.T) ledgertest.Backend {
 	url := pgtest.Database(t)
-	if _, err := postgres.Migrate(t.Context(), postgres.MigrateOptions{URL: url}); err != nil {
+	return backendAt(t, url, url, "")
+}
+
+// backendAt migrates a database and runs on another URL of it. mode is added to the URL of the caller's own pool.
+func backendAt(t *testing.T, direct, url, mode string) ledgertest.Backend {
+	t.Helper()
+	if _, err := postgres.Migrate(t.Context(), postgres.MigrateOptions{URL: direct}); err != nil {
 		t.Fatal(err)
 	}
 	reopen := func(t *testing.T, s ledger.Signer) ledger.Ledger {
@@ -28,7 +34,7 @@ func backend(t *testing.T) ledgertest.Backend {
 		t.Cleanup(func() { _ = l.Close() })
 		return l
 	}
-	p := pool(t, url)
+	p := pool(t, url+mode)
 	return ledgertest.Backend{
 		Ledger: reopen(t, signer(t)), Dialect: ledgertest.Postgres, Reopen: reopen,
 		Exec: func(ctx context.Context, sql string, args ...any) error {

@@ -14,4 +14,5 @@
 //	}
 //
 // A test that stops, kills or cuts off the server takes one of its own with [NewServer], so that no other test suffers.
+// [Pooler] puts a PgBouncer before a database, [NewProxy] something that breaks connections.
 package pgtest

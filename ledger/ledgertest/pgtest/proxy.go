@@ -15,10 +15,10 @@ const readyIdle = "Z\x00\x00\x00\x05I"
 // Proxy stands between a client and the server and breaks connections when it is told to. It is safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
-	target   string
 	group    sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	open    map[net.Conn]bool
 	down    bool
 	marker  string
@@ -62,6 +62,25 @@ func (p *Proxy) Up() {
 	p.down = false
 }
 
+// Lead leads to the host of another URL from now on, and breaks the connections that led elsewhere.
+func (p *Proxy) Lead(t testing.TB, database string) {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = u.Host
+	p.breakAll()
+}
+
+func (p *Proxy) destination() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
 // CutAnswer breaks the connection of the next client that sends text, after the server has answered and before the client hears it:
 // what was asked for has happened. It works once.
 func (p *Proxy) CutAnswer(text string) { p.arm(text, true) }
@@ -87,7 +106,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
+		server, err := net.Dial("tcp", p.destination())
 		if err != nil || !p.keep(client, server) {
 			_ = client.Close()
 			if server != nil {

@@ -1,7 +1,6 @@
 package pgtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,15 +9,12 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"sort"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -40,12 +36,6 @@ type Server struct {
 	owner    *syscall.Credential // nil: as we are
 	extra    []string
 	process  *process
-}
-
-// process is one run of the postmaster. exited is closed when it has ended.
-type process struct {
-	pid    int
-	exited chan struct{}
 }
 
 // NewServer starts a server of the test's own, stopped at its end. Each setting is name=value, as on the server's command line.
@@ -113,29 +103,8 @@ func (s *Server) Start() error {
 	for _, e := range s.extra {
 		args = append(args, "-c", e)
 	}
-	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	p, err := launch(s.command("postgres", args...), filepath.Join(s.dir, "log"))
 	if err != nil {
-		return fmt.Errorf("open log: %w", err)
-	}
-	defer log.Close()
-	c := s.command("postgres", args...)
-	c.Stdout, c.Stderr = log, log
-	p := &process{exited: make(chan struct{})}
-	started := make(chan error, 1)
-	// The kernel sends the death signal when the thread that forked ends: this one is kept until the server has ended.
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.exited)
-		if err := c.Start(); err != nil {
-			started <- err
-			return
-		}
-		p.pid = c.Process.Pid
-		started <- nil
-		_ = c.Wait() // how it ended is in the log
-	}()
-	if err := <-started; err != nil {
 		return fmt.Errorf("start postgres: %w", err)
 	}
 	s.process = p
@@ -143,22 +112,10 @@ func (s *Server) Start() error {
 }
 
 func (s *Server) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
-	defer cancel()
-	for {
-		conn, err := pgx.Connect(ctx, s.URL("postgres"))
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-s.process.exited:
-			out, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			return fmt.Errorf("postgres ended while it started: %s", out)
-		case <-ctx.Done():
-			return fmt.Errorf("postgres does not answer: %w", err)
-		case <-time.After(pollTime):
-		}
+	if err := s.process.await(s.URL("postgres")); err != nil {
+		return fmt.Errorf("postgres: %w", err)
 	}
+	return nil
 }
 
 // URL names a database of the server.

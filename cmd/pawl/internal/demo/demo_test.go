@@ -13,6 +13,7 @@ import (
 	"github.com/pawlworks/pawl/cmd/pawl/internal/demo"
 	"github.com/pawlworks/pawl/conformance/world/mailpeer"
 	"github.com/pawlworks/pawl/ledger/ledgertest/pgtest"
+	"github.com/pawlworks/pawl/ledger/postgres"
 )
 
 // TestMain is also the engine and the adapter: the demo starts its own program again.
@@ -52,7 +53,14 @@ func TestDemoFiresEachEffectOnce(t *testing.T) {
 	tests := map[string]func(t *testing.T, o *demo.Options){
 		"mail on sqlite":   func(*testing.T, *demo.Options) {},
 		"mail on postgres": func(t *testing.T, o *demo.Options) { o.Ledger = pgtest.Database(t) },
-		"file on sqlite":   func(_ *testing.T, o *demo.Options) { o.Channel = "file" },
+		"mail on pgbouncer": func(t *testing.T, o *demo.Options) {
+			direct := pgtest.Database(t)
+			if _, err := postgres.Migrate(t.Context(), postgres.MigrateOptions{URL: direct}); err != nil {
+				t.Fatal(err)
+			}
+			o.Ledger = pgtest.Pooler(t, direct)
+		},
+		"file on sqlite": func(_ *testing.T, o *demo.Options) { o.Channel = "file" },
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
