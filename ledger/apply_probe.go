@@ -31,6 +31,7 @@ func (m ProbeFence) apply(s *Snapshot, c *Change) error {
 	c.step(i, to, "")
 	c.Phase, c.DueAt = PhaseLook, to.FenceExpiresAt
 	c.Result.Remaining = m.TTL
+	c.Result.FenceEnded = i.FenceExpiresAt
 	return nil
 }
 

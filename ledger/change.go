@@ -75,6 +75,9 @@ type Result struct {
 	// Remaining is what is left until the attempt's not-after (Stamp) or the fence's expiry (Fence, ProbeFence). A
 	// caller's own deadline is the moment before it asked, plus Remaining.
 	Remaining time.Duration
+	// FenceEnded is, for ProbeFence, when the fence before it ended: how long nobody has been at the intent counts from there. Zero
+	// if it was given back.
+	FenceEnded time.Time
 	// Applied is false when something else took precedence and settled the row: late evidence that had arrived, a
 	// cancel, an expiry. The caller reads Intent and goes no further.
 	Applied bool

@@ -70,6 +70,7 @@ type Intent struct {
 	DueAt         time.Time
 	ExpiresAt     time.Time
 	CreatedAt     time.Time
+	TraceParent   string // W3C trace context of the claim; empty: none
 
 	FenceOwner     string
 	FenceNumber    int64 // fence_epoch: only grows
