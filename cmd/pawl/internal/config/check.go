@@ -27,6 +27,7 @@ func (d *decoder) check(c Config) {
 	}
 	d.oneOf([]string{"log", "level"}, c.Log.Level, "", "debug", "info", "warn", "error")
 	d.oneOf([]string{"log", "format"}, c.Log.Format, "", "text", "json")
+	d.checkService(c)
 	for _, name := range c.Names() {
 		d.checkChannel([]string{"channels", name}, name, c.Channels[name])
 	}

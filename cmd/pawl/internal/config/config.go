@@ -29,6 +29,10 @@ type Config struct {
 	ReceiptKey string             `yaml:"receipt_key"`
 	Log        Log                `yaml:"log"`
 	Engine     Engine             `yaml:"engine"`
+	API        API                `yaml:"api"`
+	Metrics    Metrics            `yaml:"metrics"`
+	Tracing    Tracing            `yaml:"tracing"`
+	Mailbox    Mailbox            `yaml:"mailbox"`
 	Channels   map[string]Channel `yaml:"channels"`
 
 	// Warnings are what deserves a look but stops nothing.
@@ -41,7 +45,8 @@ type Ledger struct {
 	Schema string `yaml:"schema"` // Postgres only
 	// ID pins the ledger: with another one nothing is sent. A copy of a ledger sends nothing where the id is pinned and the
 	// copy was given an id of its own.
-	ID string `yaml:"id"`
+	ID     string `yaml:"id"`
+	Leases Leases `yaml:"leases"`
 }
 
 // Log says what is logged, to standard error.
@@ -68,7 +73,7 @@ type Channel struct {
 	Adapter Adapter `yaml:"adapter"`
 	// Config is handed to the adapter as JSON. It may hold secrets.
 	Config           Secret `yaml:"config"`
-	Flag             string `yaml:"flag"` // on, off, paused, shadow; for a channel that is new to the ledger
+	Flag             string `yaml:"flag"` // on, off, paused, shadow; for a channel that is new to the ledger, and where a reload finds it changed
 	ApprovalRequired bool   `yaml:"approval_required"`
 	RatePerMinute    int    `yaml:"rate_per_minute"`
 	Policy           Policy `yaml:"policy"`
@@ -139,6 +144,7 @@ func (c *Config) setDefaults(dir string) {
 	} else if path, ok := c.Ledger.URL.SQLite(); ok && path != "" {
 		c.Ledger.URL = URL(schemeSQLite + from(dir, path))
 	}
+	c.setServiceDefaults(dir)
 	for name, channel := range c.Channels {
 		if channel.Adapter.Path != "" {
 			channel.Adapter.Path = from(dir, channel.Adapter.Path)

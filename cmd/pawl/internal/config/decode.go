@@ -164,6 +164,15 @@ func (d *decoder) scalar(path []string, value any, target reflect.Value) {
 			return
 		}
 		d.fault(path, "must be true or false, is %s", kindOf(value))
+	case reflect.Float64:
+		switch n := value.(type) {
+		case float64:
+			target.SetFloat(n)
+		case int:
+			target.SetFloat(float64(n))
+		default:
+			d.fault(path, "must be a number, is %s", kindOf(value))
+		}
 	case reflect.Int:
 		n, ok := value.(int)
 		switch {

@@ -132,6 +132,10 @@ func parse(text string, kind reflect.Kind) any {
 		if n, err := strconv.Atoi(text); err == nil {
 			return n
 		}
+	case reflect.Float64:
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			return n
+		}
 	}
 	return text
 }

@@ -100,7 +100,7 @@ func TestEveryFaultIsOneLineThatNamesKeyPlaceAndFix(t *testing.T) {
 	channel := func(body string) string { return "channels:\n  file/a:\n    adapter: file\n" + body }
 	tests := []struct{ name, text, want string }{
 		{"a channel's key", channel("    polcy: {}\n    policy: {unknown: hold}\n"), `pawl.yaml:4:5: channels.file/a.polcy: unknown key; did you mean "policy"?`},
-		{"a key of nothing near", "xyzzyxyzzy: 1\n", `pawl.yaml:1:1: xyzzyxyzzy: unknown key; use one of channels, data, engine, issuer, ledger, log, receipt_key`},
+		{"a key of nothing near", "xyzzyxyzzy: 1\n", `pawl.yaml:1:1: xyzzyxyzzy: unknown key; use one of api, channels, data, engine, issuer, ledger, log, mailbox, metrics, receipt_key, tracing`},
 		{"a key of the engine", "engine:\n  poll_evry: 1s\n", `pawl.yaml:2:3: engine.poll_evry: unknown key; did you mean "poll_every"?`},
 		{"a policy's key", channel("    policy: {unknown: hold, fence_tll: 1m}\n"), `pawl.yaml:4:29: channels.file/a.policy.fence_tll: unknown key; did you mean "fence_ttl"?`},
 		{"a policy not stated", channel("    flag: on\n"), `pawl.yaml:2:3: channels.file/a.policy.unknown: must be stated: hold (a person decides), abandon (at most once) or resend (at least once)`},
