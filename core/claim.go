@@ -25,7 +25,7 @@ func outcome(i ledger.Intent, deduplicated bool) Outcome {
 // Claim claims in a transaction of its own and wakes the dispatchers. A program that changes state of its own together with
 // the claim calls the ledger's Claim in its own transaction, and Wake after the commit.
 func (e *Engine) Claim(ctx context.Context, claims ...ledger.Claim) ([]ledger.ClaimResult, error) {
-	results, err := Claim(ctx, e.ledger, claims...)
+	results, err := e.claim(ctx, claims...)
 	if err == nil {
 		for _, c := range claims {
 			e.Wake(c.Channel)
@@ -34,8 +34,10 @@ func (e *Engine) Claim(ctx context.Context, claims ...ledger.Claim) ([]ledger.Cl
 	return results, err
 }
 
-// Claim claims in a transaction of its own, without an engine. All claims are taken or none: a key conflict rolls back.
+// Claim claims in a transaction of its own, without an engine. All claims are taken or none: a key conflict rolls back. A claim that names
+// no trace gets that of ctx.
 func Claim(ctx context.Context, l ledger.Claims, claims ...ledger.Claim) (results []ledger.ClaimResult, err error) {
+	claims = inTrace(ctx, claims)
 	err = l.InTx(ctx, func(tx ledger.Tx) error {
 		results, err = l.Claim(ctx, tx, claims...)
 		return err
@@ -61,7 +63,7 @@ func (e *Engine) Do(ctx context.Context, c ledger.Claim) (Outcome, error) {
 	if e.channels.get(c.Channel) == nil {
 		return Outcome{}, errNoChannel(c.Channel)
 	}
-	results, err := Claim(ctx, e.ledger, c)
+	results, err := e.claim(ctx, c)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -136,8 +138,9 @@ func (e *Engine) sendInline(ctx context.Context, i ledger.Intent, lease *fence.L
 		return fmt.Errorf("fence: %w", err)
 	}
 	for _, settled := range r.Settled {
-		e.report(ctx, settled, EventReopened)
+		e.report(InTrace(ctx, settled), settled, EventReopened)
 	}
+	e.measure.starts.Add(ctx, int64(len(r.Dispatches)), onChannel(out.name))
 	for _, d := range r.Dispatches {
 		e.send(context.WithoutCancel(ctx), out, dispatched{d, asked})
 	}

@@ -14,10 +14,13 @@ const maxBatch = 64
 // dispatch takes due intents of one channel and sends them, at most Concurrency at once, until stop ends; then it waits for
 // what is under way, which hard cancels.
 func (e *Engine) dispatch(stop, hard context.Context, out *outlet) {
+	pulse := e.vital.enter("dispatch", out.name, out.policy.FenceTTL+out.policy.SendTimeout+out.policy.CommitBound+e.options.PollEvery)
+	defer e.vital.leave(pulse)
 	var sends sync.WaitGroup
 	defer sends.Wait()
 	failures := 0
 	for stop.Err() == nil {
+		pulse.progress()
 		woken := out.wake.wait() // before the ledger is asked, so that no wake is missed
 		free := out.slots.take(stop, maxBatch)
 		if free == 0 {
@@ -29,6 +32,7 @@ func (e *Engine) dispatch(stop, hard context.Context, out *outlet) {
 			e.inflight.join(d.Intent.Key) // before the goroutine starts: the reconciler may look at any time
 			sends.Go(func() {
 				defer out.slots.giveBack(1)
+				defer pulse.progress()
 				defer e.inflight.leave(d.Intent.Key)
 				e.send(hard, out, d)
 			})
@@ -87,11 +91,12 @@ func (e *Engine) fence(stop, hard context.Context, out *outlet, free int) (_ []d
 		return nil, 0, err
 	}
 	for _, i := range r.Settled {
-		e.report(hard, i, EventReopened)
+		e.report(InTrace(hard, i), i, EventReopened)
 	}
+	e.measure.starts.Add(hard, int64(len(r.Dispatches)), onChannel(out.name))
 	batch := make([]dispatched, 0, len(r.Dispatches))
 	for _, d := range r.Dispatches {
-		e.log.DebugContext(hard, EventFenced, attrs(d.Intent)...)
+		e.log.DebugContext(InTrace(hard, d.Intent), EventFenced, attrs(d.Intent)...)
 		batch = append(batch, dispatched{d, asked})
 	}
 	wait = e.options.PollEvery

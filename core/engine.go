@@ -26,6 +26,8 @@ type Engine struct {
 
 	running  sync.Mutex
 	lastBeat atomic.Pointer[time.Time]
+	vital    vital
+	keeping  atomic.Pointer[loop] // the keeper, while it runs
 }
 
 // New checks the whole configuration, with every fault in one [*ConfigError], and stores the channels' sheets in the ledger.
@@ -68,6 +70,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		return errors.New("this engine is running already")
 	}
 	defer e.running.Unlock()
+	e.vital.set(true, false)
+	defer e.vital.set(false, false)
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var stopper sync.WaitGroup
 	stopper.Go(func() { e.stopHard(ctx, hard, cancel) })
@@ -103,6 +107,7 @@ func (e *Engine) stopHard(stop, hard context.Context, cancel context.CancelFunc)
 	case <-hard.Done():
 		return
 	}
+	e.vital.set(true, true)
 	e.log.Info(EventStopping, "grace", e.options.StopGrace)
 	if sleep(hard, e.options.StopGrace) {
 		cancel()

@@ -5,6 +5,9 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 )
@@ -37,8 +40,12 @@ func (e *Engine) beat(ctx context.Context, i fence.Instance, stopped bool) error
 
 // heartbeat beats until ctx ends. A heartbeat that fails is tried again at the next beat: losing one only lets others look early.
 func (e *Engine) heartbeat(ctx context.Context, i fence.Instance) {
+	pulse := e.vital.enter("heartbeat", "", e.options.HeartbeatEvery+e.options.HeartbeatTimeout)
+	defer e.vital.leave(pulse)
 	for sleep(ctx, e.options.HeartbeatEvery) {
+		pulse.progress()
 		if err := e.beat(ctx, i, false); err != nil && ctx.Err() == nil {
+			e.vital.retry() // a ledger that does not answer is no reason to start the process again
 			e.log.Warn(EventLedger, "doing", "heartbeat", "error", err)
 		}
 	}
@@ -51,10 +58,14 @@ func (e *Engine) keep(ctx context.Context) {
 	defer scan.Stop()
 	owed := time.NewTicker(e.options.OwedEvery)
 	defer owed.Stop()
+	pulse := e.vital.enter("keep", "", min(e.options.ScanEvery, e.options.OwedEvery)+DefaultCommitBound)
+	defer e.vital.leave(pulse)
+	e.keeping.Store(pulse)
 	e.scanLogged(ctx)
 	e.settleLocalsLogged(ctx)
 	e.payOwed(ctx)
 	for {
+		pulse.progress()
 		select {
 		case <-ctx.Done():
 			return
@@ -85,6 +96,7 @@ func (e *Engine) settleLocalsLogged(ctx context.Context) {
 func (e *Engine) scan(ctx context.Context) (repaired int, err error) {
 	var after ledger.Key
 	for {
+		e.keeping.Load().progress()
 		page, err := e.ledger.Scan(ctx, after, scanPage)
 		if err != nil {
 			return repaired, err
@@ -96,6 +108,7 @@ func (e *Engine) scan(ctx context.Context) (repaired int, err error) {
 		after = page.Next
 	}
 	if repaired > 0 {
+		e.measure.queueMended.Add(ctx, int64(repaired))
 		e.log.Warn(EventQueueMended, "rows", repaired)
 		for _, out := range e.channels.all() {
 			out.wake.wakeAll()
@@ -106,6 +119,7 @@ func (e *Engine) scan(ctx context.Context) (repaired int, err error) {
 
 func (e *Engine) payOwed(ctx context.Context) {
 	for {
+		e.keeping.Load().progress()
 		paid, owed, err := e.ledger.PayReceipts(ctx, 100)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -116,6 +130,7 @@ func (e *Engine) payOwed(ctx context.Context) {
 		if paid == 0 {
 			return
 		}
+		e.measure.receiptsPaid.Add(ctx, int64(paid))
 		e.log.Info(EventReceiptsPaid, "paid", paid, "owed", owed)
 	}
 }
@@ -131,6 +146,7 @@ func (e *Engine) reclaimRuns(ctx context.Context) {
 		e.log.Warn(EventLedger, "doing", "reclaim dead runs", "error", err)
 	}
 	for _, r := range runs {
+		e.measure.runsReclaimed.Add(ctx, 1, metric.WithAttributes(attribute.String("status", string(r.Status))))
 		e.log.Info(EventRunReclaimed, "run_id", r.ID, "status", r.Status, "retries", r.Retries)
 	}
 }

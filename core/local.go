@@ -54,7 +54,8 @@ func (e *Engine) settleLocals(ctx context.Context) (looked int, err error) {
 			policy = UnknownAbandon
 		}
 		looked++
-		e.measure.looked(ctx)
+		e.keeping.Load().progress()
+		e.measure.looks.Add(ctx, 1, onChannel(ledger.ChannelLocal))
 		i, err := settleLocal(ctx, e.ledger, k, ledger.ProbeFence{
 			Owner: e.options.Instance, TTL: DefaultCommitBound + DefaultMargin, ClockAllowance: e.options.ClockAllowance,
 		}, policy)
@@ -63,7 +64,7 @@ func (e *Engine) settleLocals(ctx context.Context) (looked int, err error) {
 		case err != nil:
 			return looked, err
 		case !before.Held() || !i.Held(): // a held one that stays held is no news
-			e.report(ctx, i, EventLate)
+			e.report(InTrace(ctx, i), i, EventLate)
 		}
 	}
 	return looked, nil

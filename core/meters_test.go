@@ -79,6 +79,10 @@ func (m *meter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metri
 	return counter{instrument: m.instrument(name)}, nil
 }
 
+func (m *meter) Int64UpDownCounter(name string, _ ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return upDown{instrument: m.instrument(name)}, nil
+}
+
 func (m *meter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	return histogram{instrument: m.instrument(name)}, nil
 }
@@ -94,6 +98,15 @@ type counter struct {
 }
 
 func (c counter) Add(_ context.Context, _ int64, o ...metric.AddOption) {
+	c.all.add(c.name, metric.NewAddConfig(o).Attributes())
+}
+
+type upDown struct {
+	noop.Int64UpDownCounter
+	instrument
+}
+
+func (c upDown) Add(_ context.Context, _ int64, o ...metric.AddOption) {
 	c.all.add(c.name, metric.NewAddConfig(o).Attributes())
 }
 

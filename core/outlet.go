@@ -25,7 +25,8 @@ type outlet struct {
 	policy  Policy // its Concurrency is only where slots begins
 	wake    broadcast
 	slots   slots
-	sending atomic.Int64 // sends under way now
+	sending atomic.Int64         // sends under way now
+	looking atomic.Pointer[loop] // its reconciler, while it runs
 
 	approvalRequired atomic.Bool
 }

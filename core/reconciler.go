@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawlworks/pawl/core/channel"
 	"github.com/pawlworks/pawl/ledger"
 )
@@ -19,8 +21,12 @@ const (
 
 // reconcile looks at the channel's dispatched intents whose look is due, until stop ends.
 func (e *Engine) reconcile(stop, hard context.Context, out *outlet) {
+	pulse := e.vital.enter("reconcile", out.name, out.policy.ProbeTimeout+2*out.policy.CommitBound+e.options.PollEvery)
+	defer e.vital.leave(pulse)
+	out.looking.Store(pulse)
 	silentAt := time.Now()
 	for {
+		pulse.progress()
 		looked, err := e.reconcileDue(stop, hard, out)
 		if err == nil && time.Since(silentAt) >= e.options.HeartbeatTimeout/4 {
 			silentAt = time.Now()
@@ -82,29 +88,36 @@ func (e *Engine) lookAtAll(stop, hard context.Context, out *outlet, keys []ledge
 		looks.Go(func() {
 			defer func() { <-slots }()
 			defer e.inflight.leave(k)
-			if err := e.lookAt(hard, out, k); err != nil && hard.Err() == nil {
-				e.log.Warn(EventLedger, "doing", "look", "run_id", k.RunID, "effect_key", k.EffectKey, "error", err)
+			defer out.looking.Load().progress()
+			if i, err := e.lookAt(hard, out, k); err != nil && hard.Err() == nil {
+				e.log.WarnContext(InTrace(hard, i), EventLedger, append(attrs(i), "doing", "look", "error", err)...)
 			}
 		})
 	}
 	return looked
 }
 
-// lookAt takes a probing fence on one intent and settles it, as far as that is possible.
-func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
-	e.measure.looked(ctx)
+// lookAt takes a probing fence on one intent and settles it, as far as that is possible. With an error it returns what it knows of the
+// intent.
+func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) (ledger.Intent, error) {
+	e.measure.looks.Add(ctx, 1, onChannel(out.name))
+	defer e.measure.under(ctx, out.name, "look")()
+	asked := time.Now()
 	taken, err := e.ledger.Move(ctx, k, ledger.ProbeFence{
 		Owner: e.options.Instance, TTL: out.policy.ProbeTimeout + out.policy.CommitBound + out.policy.Margin,
 		ClockAllowance: e.options.ClockAllowance, HeartbeatTimeout: e.options.HeartbeatTimeout,
 	})
 	switch {
 	case errors.Is(err, ledger.ErrFenceAlive), errors.Is(err, ledger.ErrTerminal), refusedFor(err, "nothing-to-probe"):
-		return nil
+		return ledger.Intent{}, nil
 	case err != nil:
-		return err
-	case !taken.Applied:
+		return ledger.Intent{Key: k, Channel: out.name}, err
+	}
+	ctx, span := e.startSpan(ctx, "pawl.reconcile", taken.Intent, trace.WithTimestamp(asked))
+	defer span.End()
+	if !taken.Applied {
 		e.report(ctx, taken.Intent, EventLate)
-		return nil
+		return taken.Intent, nil
 	}
 	l := look{row: taken.Intent, now: taken.Now, policy: out.policy, sheet: out.sheet, clockAllowance: e.options.ClockAllowance}
 	next, r, err := e.settle(ctx, out, taken, l)
@@ -114,10 +127,15 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
 		next, r, err = e.settle(ctx, out, taken, l)
 	}
 	if lost(err) { // somebody settled it meanwhile
-		return nil
+		e.measure.fenceLosses.Add(ctx, 1, onChannel(out.name))
+		return taken.Intent, nil
 	}
 	if err != nil {
-		return err
+		failed(span, "not settled")
+		return taken.Intent, err
+	}
+	if r.Intent.State != ledger.StateDispatched || r.Intent.Held() {
+		e.measure.resolved(ctx, taken, r)
 	}
 	if next.event != EventHeld || !taken.Intent.Held() { // a held one that stays held is no news
 		e.report(ctx, r.Intent, next.event)
@@ -125,7 +143,7 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) error {
 	if next.event == EventReopened {
 		out.wake.wakeAll()
 	}
-	return nil
+	return r.Intent, nil
 }
 
 // settle decides, asks the channel where that is needed, and writes the decision.
@@ -136,12 +154,11 @@ func (e *Engine) settle(ctx context.Context, out *outlet, taken ledger.Result, l
 		if errors.Is(err, channel.ErrNotAsked) { // our own adapter's fault is no answer of the outside system's
 			next = step{move: ledger.Probed{Fence: taken.Intent.Fence(), Look: out.policy.ProbeEvery, NotAsked: true}, event: EventProbed}
 		} else {
-			e.measure.probed(ctx, taken.Intent, finding.Kind)
 			l.found = &finding
 			next = l.decide()
 		}
 	}
-	r, err := e.write(ctx, taken.Intent.Key, next.move)
+	r, err := e.write(ctx, taken.Intent, next.move)
 	return next, r, err
 }
 
@@ -158,12 +175,18 @@ func (e *Engine) probe(ctx context.Context, out *outlet, taken ledger.Result) (f
 	ctx, cancel := context.WithTimeout(ctx, out.policy.ProbeTimeout)
 	defer cancel()
 	a.NotAfter = time.Now().Add(out.policy.ProbeTimeout)
-	ctx, span := e.measure.call(ctx, "probe", a)
-	defer span.End()
+	ctx, span := e.measure.call(ctx, "probe", a.Intent, a.Number)
+	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			f = channel.UnknownFinding(fmt.Sprintf("the channel panicked: %v", p))
 		}
+		finding := findingOf(f, err)
+		e.measure.probed(ctx, out.name, finding, time.Since(began))
+		if span.SetAttributes(findingKey.String(finding)); err != nil {
+			failed(span, finding)
+		}
+		span.End()
 	}()
 	if f, err = out.channel.Probe(ctx, a); err != nil {
 		return channel.UnknownFinding(err.Error()), err

@@ -18,8 +18,10 @@ import (
 func (e *Engine) send(ctx context.Context, out *outlet, d dispatched) {
 	out.sending.Add(1)
 	defer out.sending.Add(-1)
-	ctx, span := e.measure.dispatch(ctx, d.Intent)
+	defer e.measure.under(ctx, out.name, "send")()
+	ctx, span := e.startSpan(ctx, "pawl.dispatch", d.Intent, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(d.asked))
 	defer span.End()
+	span.AddEvent("fenced")
 	i := d.Intent
 	f := i.Fence()
 	// Our own deadline is earlier than the fence's: it is counted from before we asked.
@@ -46,6 +48,7 @@ func (e *Engine) send(ctx context.Context, out *outlet, d dispatched) {
 	stamped, err := e.ledger.Move(fenced, i.Key, stamp)
 	switch {
 	case err == nil && !stamped.Applied:
+		e.measure.fruitless.Add(ctx, 1, onChannel(out.name))
 		e.report(ctx, stamped.Intent, EventLate)
 		return
 	case err != nil:
@@ -53,6 +56,9 @@ func (e *Engine) send(ctx context.Context, out *outlet, d dispatched) {
 		e.unsent(ctx, out, i, fmt.Errorf("stamp: %w", err))
 		return
 	}
+	span.AddEvent("stamped")
+	span.SetAttributes(attemptKey.Int(stamped.Intent.Attempts))
+	e.measure.attempts.Add(ctx, 1, onChannel(out.name))
 	notAfter := before.Add(stamped.Remaining)
 	call, cancelCall := context.WithDeadline(ctx, notAfter.Add(out.policy.SendTimeout))
 	defer cancelCall()
@@ -65,12 +71,18 @@ func (e *Engine) send(ctx context.Context, out *outlet, d dispatched) {
 
 // call makes the one external call. A panic of a channel in this process is ambiguous.
 func (e *Engine) call(ctx context.Context, out *outlet, a channel.Attempt) (o channel.Outcome, err error) {
-	ctx, span := e.measure.call(ctx, "send", a)
-	defer span.End()
+	ctx, span := e.measure.call(ctx, "send", a.Intent, a.Number)
+	began := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
 			err = channel.Ambiguous("panic", fmt.Errorf("the channel panicked: %v", p))
 		}
+		result := resultOf(o, err)
+		e.measure.answered(ctx, out.name, result, time.Since(began))
+		if span.SetAttributes(resultKey.String(result)); err != nil {
+			failed(span, result)
+		}
+		span.End()
 	}()
 	return out.channel.Send(ctx, a)
 }
@@ -91,10 +103,15 @@ func (e *Engine) token(ctx context.Context, out *outlet, d dispatched) (t channe
 func (e *Engine) makeToken(ctx context.Context, out *outlet, d ledger.Dispatch, version int) (t channel.Token, fresh bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, out.policy.SendTimeout)
 	defer cancel()
+	ctx, span := e.measure.call(ctx, "token", d.Intent.ForChannel(), d.Intent.Attempts)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the channel panicked: %v", p)
 		}
+		if err != nil {
+			failed(span, "no token")
+		}
+		span.End()
 	}()
 	t, err = out.channel.IdempotencyToken(ctx, channel.TokenRequest{
 		Intent: d.Intent.ForChannel(), Version: version, Earlier: d.Tokens, LaneNumber: d.LaneNumber,
@@ -126,6 +143,8 @@ func (e *Engine) checkClaim(out *outlet, i ledger.Intent) error {
 
 // unsent writes that this dispatch sent nothing. It holds for every error before the external call.
 func (e *Engine) unsent(ctx context.Context, out *outlet, i ledger.Intent, err error) {
+	e.measure.fruitless.Add(ctx, 1, onChannel(out.name))
+	failed(trace.SpanFromContext(ctx), "not sent")
 	if ctx.Err() != nil { // the grace of a stop is over: given back, the intent need not wait until this fence is dead
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), out.policy.CommitBound)
 		defer cancel()
@@ -162,13 +181,13 @@ func (e *Engine) reopenNotSent(ctx context.Context, out *outlet, i ledger.Intent
 		}
 	}
 	m := ledger.Reopen{Fence: i.Fence(), Proof: ledger.ProofNotSent, After: after, Error: cause.Error()}
-	r, err := e.write(ctx, i.Key, m)
+	r, err := e.write(ctx, i, m)
 	if lost(err) && stamped {
-		e.late(ctx, i.Key, i.Fence(), i.Attempts, ledger.LateNotSent, channel.Evidence{}, cause.Error())
+		e.late(ctx, i, ledger.LateNotSent, channel.Evidence{}, cause.Error())
 		return
 	}
 	if err != nil {
-		e.log.Warn(EventFenceLost, append(attrs(i), "doing", "reopen", "error", err)...)
+		e.fenceLost(ctx, i, "reopen", err)
 		return
 	}
 	e.report(ctx, r.Intent, EventNotSent)
@@ -182,17 +201,19 @@ func (e *Engine) pauseChannel(ctx context.Context, out *outlet, cause error) {
 		if err == nil {
 			break
 		}
-		e.log.Warn(EventLedger, "doing", "pause", "channel", out.name, "error", err)
+		e.vital.retry()
+		e.log.WarnContext(ctx, EventLedger, "doing", "pause", "channel", out.name, "error", err)
 		if errors.Is(err, ledger.ErrUnknownChannel) || !sleep(ctx, doubled(50*time.Millisecond, n, 2*time.Second)) {
 			return
 		}
 	}
-	e.log.Error(EventChannelPaused, "channel", out.name, "reason", reason)
+	e.measure.pauses.Add(ctx, 1, onChannel(out.name))
+	e.log.ErrorContext(ctx, EventChannelPaused, "channel", out.name, "reason", reason)
 }
 
 // endShadow stores the token and ends the intent: in shadow everything happens but the send.
 func (e *Engine) endShadow(ctx context.Context, i ledger.Intent, t channel.Token, out *outlet) {
-	if _, err := e.write(ctx, i.Key, ledger.PutToken{Fence: i.Fence(), Token: t}); err != nil {
+	if _, err := e.write(ctx, i, ledger.PutToken{Fence: i.Fence(), Token: t}); err != nil {
 		e.unsent(ctx, out, i, err)
 		return
 	}
@@ -201,7 +222,6 @@ func (e *Engine) endShadow(ctx context.Context, i ledger.Intent, t channel.Token
 
 // conclude writes what the send came to. i is the row as it was stamped.
 func (e *Engine) conclude(ctx context.Context, out *outlet, i ledger.Intent, o channel.Outcome, err error) {
-	trace.SpanFromContext(ctx).AddEvent("answer")
 	switch {
 	case err != nil && channel.ProvenNotSent(err):
 		var rejected *channel.RejectedError
@@ -219,9 +239,9 @@ func (e *Engine) conclude(ctx context.Context, out *outlet, i ledger.Intent, o c
 		if look <= 0 {
 			look = out.policy.ProbeEvery
 		}
-		r, err := e.write(ctx, i.Key, ledger.Accept{Fence: i.Fence(), Evidence: o.Evidence, LookAgain: look})
+		r, err := e.write(ctx, i, ledger.Accept{Fence: i.Fence(), Evidence: o.Evidence, LookAgain: look})
 		if err != nil {
-			e.log.Warn(EventFenceLost, append(attrs(i), "doing", "accept", "error", err)...)
+			e.fenceLost(ctx, i, "accept", err)
 			return
 		}
 		e.report(ctx, r.Intent, EventAccepted)
@@ -236,12 +256,12 @@ func (e *Engine) conclude(ctx context.Context, out *outlet, i ledger.Intent, o c
 
 // delivered commits the evidence. If the fence is gone the evidence is handed in late.
 func (e *Engine) delivered(ctx context.Context, i ledger.Intent, ev channel.Evidence) {
-	r, err := e.write(ctx, i.Key, ledger.Commit{Fence: i.Fence(), Evidence: ev, Established: ledger.BySend})
+	r, err := e.write(ctx, i, ledger.Commit{Fence: i.Fence(), Evidence: ev, Established: ledger.BySend})
 	switch {
 	case lost(err):
-		e.late(ctx, i.Key, i.Fence(), i.Attempts, ledger.LateSent, ev, "")
+		e.late(ctx, i, ledger.LateSent, ev, "")
 	case err != nil:
-		e.log.Error(EventLedger, append(attrs(i), "doing", "commit", "error", err)...)
+		e.log.ErrorContext(ctx, EventLedger, append(attrs(i), "doing", "commit", "error", err)...)
 	default:
 		e.report(ctx, r.Intent, EventSent)
 	}
@@ -249,15 +269,15 @@ func (e *Engine) delivered(ctx context.Context, i ledger.Intent, ev channel.Evid
 
 // rejected ends the intent as refused; in doubt about an earlier attempt it is left for the reconciler.
 func (e *Engine) rejected(ctx context.Context, out *outlet, i ledger.Intent, cause error) {
-	r, err := e.write(ctx, i.Key, ledger.Abandon{Fence: i.Fence(), As: ledger.Refused, Reason: cause.Error(), NotSent: true})
+	r, err := e.write(ctx, i, ledger.Abandon{Fence: i.Fence(), As: ledger.Refused, Reason: cause.Error(), NotSent: true})
 	var refused *ledger.RefusedError
 	switch {
 	case errors.As(err, &refused):
 		e.ambiguous(ctx, out, i, fmt.Errorf("refused now, but an earlier attempt may have taken effect: %w", cause))
 	case lost(err):
-		e.late(ctx, i.Key, i.Fence(), i.Attempts, ledger.LateNotSent, channel.Evidence{}, cause.Error())
+		e.late(ctx, i, ledger.LateNotSent, channel.Evidence{}, cause.Error())
 	case err != nil:
-		e.log.Warn(EventLedger, append(attrs(i), "doing", "abandon", "error", err)...)
+		e.log.WarnContext(ctx, EventLedger, append(attrs(i), "doing", "abandon", "error", err)...)
 	default:
 		e.report(ctx, r.Intent, EventRejected)
 	}
@@ -265,12 +285,11 @@ func (e *Engine) rejected(ctx context.Context, out *outlet, i ledger.Intent, cau
 
 // ambiguous gives the fence back with the stamp left: the reconciler finds out.
 func (e *Engine) ambiguous(ctx context.Context, out *outlet, i ledger.Intent, cause error) {
-	e.log.Warn(EventAmbiguous, append(attrs(i), "error", cause)...)
-	_, err := e.write(ctx, i.Key, ledger.Ambiguous{Fence: i.Fence(), Reason: cause.Error()})
-	if err != nil { // the row stays stamped, which says the same
-		e.log.Warn(EventFenceLost, append(attrs(i), "doing", "ambiguous", "error", err)...)
+	e.log.WarnContext(ctx, EventAmbiguous, append(attrs(i), "error", cause)...)
+	e.measure.ambiguities.Add(ctx, 1, onChannel(i.Channel))
+	if _, err := e.write(ctx, i, ledger.Ambiguous{Fence: i.Fence(), Reason: cause.Error()}); err != nil { // the row stays stamped, which says the same
+		e.fenceLost(ctx, i, "ambiguous", err)
 	}
-	e.measure.ambiguous(ctx, i)
 }
 
 // successor stores a further token version and reopens: the attempt sent nothing.
@@ -279,7 +298,7 @@ func (e *Engine) successor(ctx context.Context, out *outlet, i ledger.Intent, re
 	if err == nil {
 		var t channel.Token
 		if t, _, err = e.makeToken(ctx, out, ledger.Dispatch{Intent: i, Tokens: tokens}, len(tokens)+1); err == nil {
-			_, err = e.write(ctx, i.Key, ledger.PutToken{Fence: i.Fence(), Token: t, NotSent: true})
+			_, err = e.write(ctx, i, ledger.PutToken{Fence: i.Fence(), Token: t, NotSent: true})
 		}
 	}
 	if err != nil {
@@ -291,9 +310,9 @@ func (e *Engine) successor(ctx context.Context, out *outlet, i ledger.Intent, re
 
 // finish writes an end and reports it.
 func (e *Engine) finish(ctx context.Context, i ledger.Intent, m ledger.Move, event string) {
-	r, err := e.write(ctx, i.Key, m)
+	r, err := e.write(ctx, i, m)
 	if err != nil {
-		e.log.Warn(EventFenceLost, append(attrs(i), "doing", event, "error", err)...)
+		e.fenceLost(ctx, i, event, err)
 		return
 	}
 	e.report(ctx, r.Intent, event)
