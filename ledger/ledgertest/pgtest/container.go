@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"testing"
 	"time"
 
 	"github.com/testcontainers/testcontainers-go"
@@ -18,14 +19,32 @@ const (
 	containerStart = 3 * time.Minute
 )
 
-// container is a Postgres in a container: what is tried where no server is named and no programs are found.
-type container struct {
+// Container is a Postgres in a container: what is tried where no server is named and no programs are found.
+type Container struct {
 	running *postgres.PostgresContainer
 	url     string
 	image   string
 }
 
-func startContainer() (_ *container, err error) {
+// NewContainer starts a server in a container of the test's own, removed at its end. Without an engine for containers the test is
+// skipped by name; with CI=true it fails.
+func NewContainer(t testing.TB) *Container {
+	t.Helper()
+	c, err := startContainer()
+	if err != nil {
+		missing(t, err)
+	}
+	t.Cleanup(c.close)
+	return c
+}
+
+// Database returns the URL of a fresh database in the container.
+func (c *Container) Database(t testing.TB) string {
+	t.Helper()
+	return create(t, c.url)
+}
+
+func startContainer() (_ *Container, err error) {
 	defer func() { // the library panics where it finds no engine to talk to
 		if p := recover(); p != nil {
 			err = fmt.Errorf("testcontainers: %v", p)
@@ -39,8 +58,11 @@ func startContainer() (_ *container, err error) {
 	defer cancel()
 	running, err := postgres.Run(ctx, image,
 		postgres.WithDatabase("postgres"), postgres.WithUsername("postgres"), postgres.WithPassword("postgres"),
+		// The library's own command has fsync=off, which a ledger refuses.
+		testcontainers.WithCmd("postgres", "-c", "fsync=on", "-c", "max_connections=200", "-c", "max_prepared_transactions=10"),
 		postgres.BasicWaitStrategies())
 	if err != nil {
+		_ = testcontainers.TerminateContainer(running) // it may have started and not answered
 		return nil, fmt.Errorf("testcontainers: %w", err)
 	}
 	url, err := running.ConnectionString(ctx, "sslmode=disable")
@@ -48,7 +70,7 @@ func startContainer() (_ *container, err error) {
 		_ = testcontainers.TerminateContainer(running)
 		return nil, fmt.Errorf("testcontainers: %w", err)
 	}
-	return &container{running, url, image}, nil
+	return &Container{running, url, image}, nil
 }
 
-func (c *container) close() { _ = testcontainers.TerminateContainer(c.running) }
+func (c *Container) close() { _ = testcontainers.TerminateContainer(c.running) }

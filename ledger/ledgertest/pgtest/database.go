@@ -22,7 +22,7 @@ const Variable = "PAWL_TEST_POSTGRES"
 type shared struct {
 	once      sync.Once
 	server    *Server
-	container *container
+	container *Container
 	url       string
 	err       error
 	count     atomic.Int64
