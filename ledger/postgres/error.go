@@ -68,6 +68,12 @@ func again(err error, committing bool) bool {
 	return false
 }
 
+// lostAnswer reports whether a transaction that ended with err may have been committed all the same.
+func lostAnswer(err error, committing bool) bool {
+	state := sqlState(err)
+	return committing && (state == "" || state == stateShutdown || state == stateCrash)
+}
+
 // ownError words an error of a transaction of the ledger's own.
 func ownError(err error, committing bool) error {
 	switch state := sqlState(err); {
@@ -81,7 +87,7 @@ func ownError(err error, committing bool) error {
 		return fmt.Errorf("%w: %w", ledger.ErrNotMigrated, err)
 	case state == stateSlipped:
 		return fmt.Errorf("%w: %w", ledger.ErrFenceLost, err)
-	case committing && (state == "" || state == stateShutdown || state == stateCrash):
+	case lostAnswer(err, committing):
 		return fmt.Errorf("the answer to COMMIT is lost, it may have worked (make the same move again): %w", err)
 	}
 	return err

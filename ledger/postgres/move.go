@@ -12,8 +12,13 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
-// Move makes one move in two round trips: lock and read, then write and commit. After an error whose answer to COMMIT is lost, making the
-// same move again under the same fence is harmless. [ledger.Ledger].
+// syncCommit makes a transaction that changes nothing wait for all before it to be durable: a move that was done already may have been
+// done by a COMMIT whose answer is lost.
+const syncCommit = "SELECT pg_current_xact_id()"
+
+// Move makes one move in two round trips: lock and read, then write and commit. Moves of other intents that are asked for meanwhile share
+// the next transaction. After an error whose answer to COMMIT is lost, making the same move again under the same fence is harmless.
+// [ledger.Ledger].
 func (l *Ledger) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger.Result, error) {
 	if err := checkKey(k); err != nil {
 		if _, late := m.(ledger.Late); !late {
@@ -21,9 +26,18 @@ func (l *Ledger) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger.
 		}
 		return ledger.Result{}, &ledger.InvalidError{Field: "run_id", Reason: "is not a UUID"}
 	}
+	if err := l.enter(); err != nil {
+		return ledger.Result{}, err
+	}
+	defer l.leave()
+	return l.mover.do(ctx, k, m)
+}
+
+// moveAlone makes one move in a transaction of its own. It waits for whoever holds the row.
+func (l *Ledger) moveAlone(ctx context.Context, k ledger.Key, m ledger.Move) (ledger.Result, error) {
 	var result ledger.Result
 	var clash string // the evidence id that another intent had when it was tried
-	err := l.transact(ctx, func(ctx context.Context, s *session) error {
+	err := l.transactEntered(ctx, func(ctx context.Context, s *session) error {
 		row, err := s.load(ctx, k)
 		if err != nil {
 			return err
@@ -43,8 +57,7 @@ func (l *Ledger) Move(ctx context.Context, k ledger.Key, m ledger.Move) (ledger.
 			return err
 		}
 		if len(change.Steps) == 0 && change.NewLate == nil {
-			// It was done already, by a COMMIT whose answer may be lost. This one waits for all before it to be durable.
-			s.queue("SELECT pg_current_xact_id()")
+			s.queue(syncCommit)
 		}
 		err = s.write(ctx, w)
 		if errors.Is(err, errEvidenceClash) {

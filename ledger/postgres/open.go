@@ -88,6 +88,7 @@ type Ledger struct {
 	sql         statements
 	schemas     ledger.Schemas
 	notices     *notices
+	mover       *mover
 
 	updates sync.Map // stepKind → SQL
 
@@ -112,7 +113,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		// The server gives up first: its answer says more than a connection that was dropped.
 		timeoutText: fmt.Sprint(o.StatementTimeout.Milliseconds() * 9 / 10), columns: changing(), notices: &notices{},
 	}
-	l.sql = l.statements()
+	l.sql, l.mover = l.statements(), newMover(l)
 	if o.Pool == nil {
 		pool, err := l.connect(ctx, o)
 		if err != nil {
@@ -120,7 +121,11 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		}
 		l.pool, l.owned = pool, true
 	}
-	if err := l.check(ctx, o.LedgerID); err != nil {
+	err := l.check(ctx, o.LedgerID)
+	if err == nil {
+		err = l.raiseReceiptOrder(ctx)
+	}
+	if err != nil {
 		if l.owned {
 			l.pool.Close()
 		}

@@ -4,10 +4,10 @@ import "fmt"
 
 // statements holds the ledger's SQL with its schema filled in: nothing depends on a search path.
 type statements struct {
-	lock, lockFree, pick, pickLanes, resolve, nextDue, around, aroundOne  string
-	token, deadTokens, late, usedLate, evidenceID, evidenceOwner          string
-	raiseLane, advance, enqueue, dequeue, wait, want, log, receipt, count string
-	claim, existing, useApproval, channelsOf, dedupe, lease, channel      string
+	lock, lockFree, lockGroup, pick, pickLanes, resolve, nextDue, around, aroundOne string
+	token, deadTokens, late, usedLate, evidenceID, evidenceOwner                    string
+	raiseLane, advance, enqueue, dequeue, wait, want, log, receipt, count           string
+	claim, existing, useApproval, channelsOf, dedupe, lease, channel                string
 }
 
 func (l *Ledger) table(name string) string { return quoteName(l.schema) + "." + quoteName(name) }
@@ -18,6 +18,8 @@ func (l *Ledger) statements() statements {
 	return statements{
 		lock:     one,
 		lockFree: one + ` SKIP LOCKED`,
+		lockGroup: fmt.Sprintf(`SELECT %s FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS u(run, key, n)
+JOIN %s i ON i.run_id = u.run AND i.effect_key = u.key ORDER BY u.n FOR UPDATE OF i SKIP LOCKED`, intentColumns, t("effect_intents")),
 		// The clock is read in a subquery, once: a clock that ticks within a scan cannot use the index.
 		pick: fmt.Sprintf(`WITH due AS MATERIALIZED (
 SELECT q.seq, q.run_id, q.effect_key, q.due_at FROM %s q

@@ -55,6 +55,11 @@ func (l *Ledger) transact(ctx context.Context, f func(ctx context.Context, s *se
 		return err
 	}
 	defer l.leave()
+	return l.transactEntered(ctx, f)
+}
+
+// transactEntered is transact for a call that has entered.
+func (l *Ledger) transactEntered(ctx context.Context, f func(ctx context.Context, s *session) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, errTimeout)
 	defer cancel()
 	return l.retry(ctx, func(ctx context.Context) (bool, error) {
