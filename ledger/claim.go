@@ -100,6 +100,7 @@ func Prepare(c Claim) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, invalid("payload", "%v", err)
 	}
+	c.TraceParent = validTrace(c.TraceParent)
 	if c.Lease != nil && c.Lease.RunID != c.RunID {
 		return Prepared{}, invalid("lease", "is for run %s, the claim for run %s", c.Lease.RunID, c.RunID)
 	}
@@ -147,6 +148,7 @@ func (p Prepared) Intent(now time.Time) Intent {
 	i := Intent{
 		Key: Key{p.RunID, p.EffectKey}, State: StateIntent, Kind: p.Kind, Channel: p.Channel, Payload: p.Payload,
 		PayloadDigest: p.PayloadDigest, Lane: p.Lane, Approval: p.Approval, DueAt: p.DueAt, ExpiresAt: p.ExpiresAt, CreatedAt: now,
+		TraceParent: p.TraceParent,
 	}
 	if i.DueAt.IsZero() {
 		i.DueAt = now

@@ -148,6 +148,20 @@ type Stats struct {
 	Channels map[string]ChannelStats
 }
 
+// Add counts what has not ended on one channel, and to the whole. Only backends call it.
+func (s *Stats) Add(channel string, c ChannelStats) {
+	if s.Channels == nil {
+		s.Channels = map[string]ChannelStats{}
+	}
+	s.Channels[channel] = c
+	s.Waiting += c.Waiting
+	s.Dispatched += c.Dispatched
+	s.Accepted += c.Accepted
+	s.Held += c.Held
+	s.OldestWaiting = max(s.OldestWaiting, c.OldestWaiting)
+	s.OldestUnknown = max(s.OldestUnknown, c.OldestUnknown)
+}
+
 // ChannelStats counts what has not ended on one channel.
 type ChannelStats struct {
 	Waiting, Dispatched, Accepted, Held int
@@ -196,9 +210,13 @@ type Receipts interface {
 	ReceiptsOf(ctx context.Context, k Key) ([]StoredReceipt, error)
 	// AllReceipts calls f for every receipt that was issued, in order of issue, until f fails.
 	AllReceipts(ctx context.Context, f func(StoredReceipt) error) error
-	// ReceiptPage lists issued receipts in order of issue, a page at a time. Zero fields select all; Limit as in [Filter].
+	// ReceiptPage lists issued receipts in order of issue, a page at a time. Zero fields select all; Limit as in [Filter], and more than
+	// 1000 is 1000. Pages are stable while receipts are issued: nothing is listed twice, nothing is passed over. One whose transaction
+	// commits late may belong before others that are there already, so those are listed on the last page only, as far as it has
+	// room, and no cursor points past them. Whoever follows the list keeps the last cursor that was not empty, begins with it the next time, and
+	// skips the ids that it has: it misses none.
 	ReceiptPage(ctx context.Context, f ReceiptFilter) ([]StoredReceipt, Cursor, error)
-	// Receipt returns one receipt by its id. [ErrNoReceipt].
+	// Receipt returns one receipt by its id; one that is owed by the id of its row, which it has until it is paid. [ErrNoReceipt].
 	Receipt(ctx context.Context, id string) (StoredReceipt, error)
 	// PayReceipts signs up to limit owed receipts and returns how many were paid and how many are owed still.
 	PayReceipts(ctx context.Context, limit int) (paid, owed int, err error)

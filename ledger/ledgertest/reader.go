@@ -13,6 +13,7 @@ func readerTopic() topic {
 		{name: "says when there is no such intent", run: readerMissing},
 		{name: "tells the log in order, with details", run: readerLog},
 		{name: "counts what is where", run: readerStats},
+		{name: "counts what has not ended by channel", run: readerChannelStats},
 		{name: "has an id, an epoch and a clock", run: readerSelf},
 	}}
 }
@@ -170,6 +171,44 @@ func readerStats(f *fixture) {
 	}
 	if after.OldestWaiting <= 0 || after.OldestUnknown <= 0 {
 		f.t.Errorf("the oldest wait %s and %s", after.OldestWaiting, after.OldestUnknown)
+	}
+}
+
+func readerChannelStats(f *fixture) {
+	quiet, ended := f.addChannel(exactSheet()), f.use(exactSheet()).channel
+	f.committed(f.claim())
+	busy := f.use(exactSheet()).channel
+	f.claim()
+	f.claim(func(c *ledger.Claim) { c.DueAt = f.now().Add(-time.Hour) })
+	f.stamped(f.claim())
+	accepted := f.claim()
+	f.move(accepted, ledger.Accept{Fence: f.stamped(accepted).Fence(), LookAgain: time.Hour})
+	other := f.use(exactSheet()).channel
+	for range 3 {
+		held := f.claim()
+		f.move(held, ledger.Hold{Fence: f.stamped(held).Fence(), Reason: "look", Look: time.Hour})
+	}
+	st, err := f.Ledger.Stats(f.ctx())
+	f.must(err)
+	a, b := st.Channels[busy], st.Channels[other]
+	if a.Waiting != 2 || a.Dispatched != 1 || a.Accepted != 1 || a.Held != 0 || a.OldestWaiting < time.Hour || a.OldestWaiting > 2*time.Hour || a.OldestUnknown != 0 {
+		f.t.Errorf("the busy channel is counted as %+v", a)
+	}
+	if b.Waiting != 0 || b.Dispatched != 0 || b.Accepted != 0 || b.Held != 3 || b.OldestWaiting != 0 || b.OldestUnknown <= 0 {
+		f.t.Errorf("the channel with holds is counted as %+v", b)
+	}
+	for _, name := range []string{quiet, ended} {
+		if c, there := st.Channels[name]; there {
+			f.t.Errorf("a channel where all has ended is counted as %+v", c)
+		}
+	}
+	var sum ledger.Stats
+	for name, c := range st.Channels {
+		sum.Add(name, c)
+	}
+	if sum.Waiting != st.Waiting || sum.Dispatched != st.Dispatched || sum.Accepted != st.Accepted || sum.Held != st.Held ||
+		sum.OldestWaiting != st.OldestWaiting || sum.OldestUnknown != st.OldestUnknown {
+		f.t.Errorf("the channels add up to %+v, the whole is %+v", sum, st)
 	}
 }
 

@@ -187,6 +187,7 @@ type claimRow struct {
 	Expires   *time.Time       `json:"expires_at"`
 	Approval  *ledger.Approval `json:"approval"`
 	Created   time.Time        `json:"created_at"`
+	Trace     *string          `json:"trace_parent"`
 }
 
 // insert writes the claims in order of lane, then key, so that two batches never wait for each other in a ring.
@@ -220,6 +221,9 @@ func (c *claiming) insert(ctx context.Context) error {
 		}
 		if !i.ExpiresAt.IsZero() {
 			all[n].Expires = &i.ExpiresAt
+		}
+		if i.TraceParent != "" {
+			all[n].Trace = &i.TraceParent
 		}
 	}
 	c.fresh = map[ledger.Key]bool{}

@@ -66,10 +66,7 @@ func scanIntents(rows pgx.Rows) ([]*intentRow, error) {
 // Intents lists, newest claim first. Intents that live are found through the queue and those of a run through the key; a list of ended
 // ones over all runs reads the table, which has no index for it: the hot path pays for none. [ledger.Ledger].
 func (l *Ledger) Intents(ctx context.Context, f ledger.Filter) ([]ledger.Intent, ledger.Cursor, error) {
-	if f.Limit <= 0 {
-		f.Limit = defaultPage
-	}
-	f.Limit = min(f.Limit, maxPage)
+	f.Limit = pageLimit(f.Limit)
 	var args []any
 	arg := func(v any) string {
 		args = append(args, v)
@@ -121,8 +118,10 @@ func (l *Ledger) Intents(ctx context.Context, f ledger.Filter) ([]ledger.Intent,
 	return intents, closeCursor(intents[len(intents)-1]), nil
 }
 
-func closeCursor(i ledger.Intent) ledger.Cursor {
-	raw := jsonText([]string{i.CreatedAt.Format(time.RFC3339Nano), i.RunID, i.EffectKey})
+func closeCursor(i ledger.Intent) ledger.Cursor { return cursorAt(i.CreatedAt, i.RunID, i.EffectKey) }
+
+func cursorAt(at time.Time, id, key string) ledger.Cursor {
+	raw := jsonText([]string{at.Format(time.RFC3339Nano), id, key})
 	return ledger.Cursor(base64.RawURLEncoding.EncodeToString([]byte(raw)))
 }
 
@@ -199,24 +198,33 @@ FROM %s WHERE run_id = $1::uuid AND effect_key = $2 ORDER BY at, id`, l.table("l
 // Stats counts: live intents through the queue, ended ones by their counters. [ledger.Ledger].
 func (l *Ledger) Stats(ctx context.Context) (ledger.Stats, error) {
 	var st ledger.Stats
-	sql := fmt.Sprintf(`SELECT count(*) FILTER (WHERE i.state = 'intent'),
+	sql := fmt.Sprintf(`SELECT i.channel, count(*) FILTER (WHERE i.state = 'intent'),
 count(*) FILTER (WHERE i.state = 'dispatched' AND i.held_at IS NULL AND i.accepted_at IS NULL),
 count(*) FILTER (WHERE i.state = 'dispatched' AND i.held_at IS NULL AND i.accepted_at IS NOT NULL),
 count(*) FILTER (WHERE i.state = 'dispatched' AND i.held_at IS NOT NULL),
 coalesce(extract(epoch FROM clock_timestamp() - min(i.due_at) FILTER (WHERE i.state = 'intent')), 0)::float8,
 coalesce(extract(epoch FROM clock_timestamp() - min(i.held_at) FILTER (WHERE i.state = 'dispatched')), 0)::float8
-FROM %s q JOIN %s i ON i.run_id = q.run_id AND i.effect_key = q.effect_key`, l.table("dispatch_queue"), l.table("effect_intents"))
+FROM %s q JOIN %s i ON i.run_id = q.run_id AND i.effect_key = q.effect_key
+WHERE i.state IN ('intent', 'dispatched') GROUP BY i.channel`, l.table("dispatch_queue"), l.table("effect_intents"))
 	err := l.read(ctx, func(ctx context.Context, s *session) error {
-		var waiting, unknown float64
-		s.queue(sql).QueryRow(func(r pgx.Row) error {
-			return r.Scan(&st.Waiting, &st.Dispatched, &st.Accepted, &st.Held, &waiting, &unknown)
+		st = ledger.Stats{}
+		s.queue(sql).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var name string
+				var c ledger.ChannelStats
+				var waiting, unknown float64
+				if err := rows.Scan(&name, &c.Waiting, &c.Dispatched, &c.Accepted, &c.Held, &waiting, &unknown); err != nil {
+					return err
+				}
+				c.OldestWaiting, c.OldestUnknown = seconds(waiting), seconds(unknown)
+				st.Add(name, c)
+			}
+			return rows.Err()
 		})
 		s.queue(`SELECT coalesce(sum(committed), 0)::bigint, coalesce(sum(abandoned), 0)::bigint FROM ` + l.table("ended_counts")).
 			QueryRow(func(r pgx.Row) error { return r.Scan(&st.Committed, &st.Abandoned) })
 		s.queue(`SELECT count(*) FROM ` + l.table("receipts") + ` WHERE owed`).QueryRow(func(r pgx.Row) error { return r.Scan(&st.OwedReceipts) })
-		err := s.flush(ctx)
-		st.OldestWaiting, st.OldestUnknown = seconds(waiting), seconds(unknown)
-		return err
+		return s.flush(ctx)
 	})
 	return st, err
 }

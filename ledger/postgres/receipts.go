@@ -14,9 +14,6 @@ import (
 	"github.com/pawlworks/pawl/receipt"
 )
 
-// receiptPage is how many receipts AllReceipts reads at once.
-const receiptPage = 500
-
 // receiptRow is a row to insert: signed, or owed with what is to be signed.
 type receiptRow struct {
 	id      string
@@ -124,42 +121,6 @@ func (l *Ledger) ReceiptsOf(ctx context.Context, k ledger.Key) ([]ledger.StoredR
 	return all, err
 }
 
-// AllReceipts calls f for every receipt that was issued, in order of issue, a page at a time. [ledger.Ledger].
-func (l *Ledger) AllReceipts(ctx context.Context, f func(ledger.StoredReceipt) error) error {
-	after, afterID := time.Time{}, uuid.Nil.String()
-	for {
-		var page []ledger.StoredReceipt
-		err := l.read(ctx, func(ctx context.Context, s *session) error {
-			page = nil
-			s.queue(fmt.Sprintf(`SELECT %s FROM %s WHERE NOT owed AND (issued_at, id) > ($1, $2::uuid) ORDER BY issued_at, id LIMIT $3`,
-				receiptColumns, l.table("receipts")), after, afterID, receiptPage).Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					r, err := scanReceipt(rows)
-					if err != nil {
-						return err
-					}
-					page = append(page, r)
-				}
-				return rows.Err()
-			})
-			return s.flush(ctx)
-		})
-		if err != nil {
-			return err
-		}
-		for _, r := range page {
-			if err := f(r); err != nil {
-				return err
-			}
-		}
-		if len(page) < receiptPage {
-			return nil
-		}
-		last := page[len(page)-1]
-		after, afterID = last.IssuedAt, last.ID
-	}
-}
-
 // PayReceipts signs owed receipts. One that still cannot be signed keeps its reason and stops no other. [ledger.Ledger].
 func (l *Ledger) PayReceipts(ctx context.Context, limit int) (paid, owed int, err error) {
 	if limit <= 0 {
@@ -197,7 +158,8 @@ func (l *Ledger) PayReceipts(ctx context.Context, limit int) (paid, owed int, er
 				continue
 			}
 			paid++
-			s.queue(fmt.Sprintf(`UPDATE %s SET id = $2::uuid, issued_at = $3, digest = $4, envelope = $5, owed = false, reason = '' WHERE id = $1::uuid AND owed`, l.table("receipts")),
+			s.queue(fmt.Sprintf(`UPDATE %s SET id = $2::uuid, issued_at = $3, digest = $4, envelope = $5, owed = false, reason = '', issue = %s WHERE id = $1::uuid AND owed`,
+				l.table("receipts"), l.issueNumber()),
 				d.id, signed.ID, signed.IssuedAt, signed.Digest, string(signed.Envelope))
 		}
 		s.queue(`SELECT count(*) FROM ` + l.table("receipts") + ` WHERE owed`).QueryRow(func(r pgx.Row) error { return r.Scan(&owed) })

@@ -17,14 +17,14 @@ i.fence_owner, i.fence_epoch, i.fence_expires_at, i.ledger_epoch, i.probing, i.p
 i.starts, i.attempts, i.send_started_at, i.first_sent_at, i.last_possible_send, to_json(i.doubtful_attempts)::text, i.sheet::text,
 i.external_ref::text, i.accepted_at, i.probe_at, i.probes, i.unknowns, i.absent_since, i.held_at, i.hold_reason,
 i.cancel_requested_at, i.cancel_reason, i.last_error, i.abandoned_as, i.abandon_reason, i.late_ref::text, i.committed_at,
-i.established, i.decided_by, i.queue_seq`
+i.established, i.decided_by, i.trace_parent, i.queue_seq`
 
 // intentRow is a row of effect_intents as it was read.
 type intentRow struct {
 	intent ledger.Intent
 	seq    int64 // of its queue row
 
-	lane, approval, sheet, evidence, late                                                     *string
+	lane, approval, sheet, evidence, late, trace                                              *string
 	position                                                                                  *int64
 	payload, doubts                                                                           string
 	due, expires, fenceExpires, sent, first, last, accepted, probe, absent, held, cancel, end *time.Time
@@ -39,7 +39,7 @@ func (r *intentRow) targets() []any {
 		&i.Starts, &i.Attempts, &r.sent, &r.first, &r.last, &r.doubts, &r.sheet,
 		&r.evidence, &r.accepted, &r.probe, &i.Probes, &i.Unknowns, &r.absent, &r.held, &i.HoldReason,
 		&r.cancel, &i.CancelReason, &i.LastError, (*string)(&i.AbandonedAs), &i.AbandonReason, &r.late, &r.end,
-		(*string)(&i.Established), &i.By, &r.seq,
+		(*string)(&i.Established), &i.By, &r.trace, &r.seq,
 	}
 }
 
@@ -82,6 +82,7 @@ func (r *intentRow) finish() error {
 			return fmt.Errorf("read sheet of %s: %w", i.Key, err)
 		}
 	}
+	i.TraceParent = ledger.StoredTrace(r.trace)
 	i.Evidence, i.LateEvidence = stored(r.evidence), stored(r.late)
 	return nil
 }

@@ -55,17 +55,20 @@ phase = excluded.phase, due_at = excluded.due_at`, t("dispatch_queue")),
 		log: fmt.Sprintf(`INSERT INTO %s (id, run_id, effect_key, attempt, outcome, at, detail)
 SELECT u1, u2, u3, u4, u5, u6, u7::jsonb FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::timestamptz[], $7::text[])
 AS u(u1, u2, u3, u4, u5, u6, u7)`, t("outbox_dispatch_log")),
-		receipt: fmt.Sprintf(`INSERT INTO %s (id, run_id, effect_key, outcome, issued_at, digest, envelope, owed, reason, effect, created_at)
-SELECT u1, u2, u3, u4, u5, u6, u7, u7 IS NULL, u8, u9::jsonb, u10 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[],
-$5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::timestamptz[]) AS u(u1, u2, u3, u4, u5, u6, u7, u8, u9, u10)`, t("receipts")),
+		receipt: fmt.Sprintf(`INSERT INTO %s (id, run_id, effect_key, outcome, issued_at, digest, envelope, owed, reason, effect, created_at, issue)
+SELECT u1, u2, u3, u4, u5, u6, u7, u7 IS NULL, u8, u9::jsonb, u10, CASE WHEN u7 IS NULL THEN 0 ELSE %s END FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[],
+$5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::timestamptz[]) AS u(u1, u2, u3, u4, u5, u6, u7, u8, u9, u10)`, t("receipts"), l.issueNumber()),
 		count: fmt.Sprintf(`UPDATE %s SET committed = committed + $1, abandoned = abandoned + $2 WHERE shard = pg_backend_pid() & 63`, t("ended_counts")),
 
 		channelsOf: fmt.Sprintf(`SELECT clock_timestamp(), c.channel, c.kind, c.sheet::text, c.flag, c.paused, c.pause_reason, c.approval_required,
 c.rate_per_minute, c.updated_at FROM json_array_elements_text($1::text::json) AS w(name) LEFT JOIN %s c ON c.channel = w.name`, t("channels")),
-		claim: fmt.Sprintf(`INSERT INTO %s AS i (run_id, effect_key, run_epoch, kind, channel, payload_digest, payload, lane, due_at, expires_at, approval, created_at)
-SELECT r.run_id, r.effect_key, r.run_epoch, r.kind, r.channel, r.digest, r.payload, r.lane, r.due_at, r.expires_at, r.approval, r.created_at
+		claim: fmt.Sprintf(`INSERT INTO %s AS i (run_id, effect_key, run_epoch, kind, channel, payload_digest, payload, lane, due_at, expires_at, approval, created_at,
+trace_parent)
+SELECT r.run_id, r.effect_key, r.run_epoch, r.kind, r.channel, r.digest, r.payload, r.lane, r.due_at, r.expires_at, r.approval, r.created_at,
+r.trace_parent
 FROM json_to_recordset($1::text::json) AS r(n int, run_id uuid, effect_key text, run_epoch bigint, kind text, channel text, digest text,
-payload text, lane text, due_at timestamptz, expires_at timestamptz, approval jsonb, created_at timestamptz) ORDER BY r.n
+payload text, lane text, due_at timestamptz, expires_at timestamptz, approval jsonb, created_at timestamptz, trace_parent text)
+ORDER BY r.n
 ON CONFLICT (run_id, effect_key) DO NOTHING
 RETURNING i.run_id::text, i.effect_key, coalesce(i.lane_position, 0), i.due_at, i.created_at, i.queue_seq`, t("effect_intents")),
 		existing: fmt.Sprintf(`SELECT %s FROM json_to_recordset($1::text::json) AS k(run_id uuid, effect_key text)

@@ -131,7 +131,7 @@ func (s *session) claimedBefore(ctx context.Context, p ledger.Prepared, rows map
 }
 
 const insertIntent = `INSERT INTO effect_intents (run_id, effect_key, run_epoch, kind, channel, payload_digest, payload, lane, due_at,
-	expires_at, approval, created_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
+	expires_at, approval, created_at, trace_parent) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
 	WHERE NOT EXISTS (SELECT 1 FROM effect_intents WHERE run_id = ?1 AND effect_key = ?2)`
 
 // claimOne inserts the intent, or reads the one that is there.
@@ -185,7 +185,7 @@ func (s *session) insertIntent(ctx context.Context, i ledger.Intent) (bool, erro
 		payload = []byte{}
 	}
 	n, err := s.exec(ctx, insertIntent, i.RunID, i.EffectKey, runEpoch, i.Kind, i.Channel, i.PayloadDigest, payload, nullText(i.Lane),
-		timeText(i.DueAt), timeText(i.ExpiresAt), approval, timeText(i.CreatedAt))
+		timeText(i.DueAt), timeText(i.ExpiresAt), approval, timeText(i.CreatedAt), nullText(i.TraceParent))
 	if err != nil {
 		return false, fmt.Errorf("insert intent: %w", err)
 	}

@@ -126,6 +126,16 @@ func (l *Ledger) LateEvidence(ctx context.Context, k ledger.Key) (all []ledger.L
 	return all, err
 }
 
+// selectLive counts in the order of the index on what lives. It reads no payload: that is the last column but for those added later.
+const selectLive = `SELECT channel,
+	count(*) FILTER (WHERE state = 'intent'),
+	count(*) FILTER (WHERE state = 'dispatched' AND held_at IS NULL AND accepted_at IS NULL),
+	count(*) FILTER (WHERE state = 'dispatched' AND held_at IS NULL AND accepted_at IS NOT NULL),
+	count(*) FILTER (WHERE held_at IS NOT NULL),
+	min(due_at) FILTER (WHERE state = 'intent'),
+	min(held_at)
+	FROM effect_intents WHERE state IN ('intent', 'dispatched') GROUP BY channel`
+
 // Stats implements [ledger.Reader]. What lives is counted from effect_intents by way of an index; what has ended from counters that a
 // trigger keeps.
 func (l *Ledger) Stats(ctx context.Context) (st ledger.Stats, err error) {
@@ -134,22 +144,20 @@ func (l *Ledger) Stats(ctx context.Context) (st ledger.Stats, err error) {
 		return st, err
 	}
 	err = l.readers.read(ctx, func(ctx context.Context, s *session) error {
-		var waiting, unknown time.Time
-		err := s.row(ctx, `SELECT
-			count(*) FILTER (WHERE state = 'intent'),
-			count(*) FILTER (WHERE state = 'dispatched' AND held_at IS NULL AND accepted_at IS NULL),
-			count(*) FILTER (WHERE state = 'dispatched' AND held_at IS NULL AND accepted_at IS NOT NULL),
-			count(*) FILTER (WHERE held_at IS NOT NULL),
-			min(due_at) FILTER (WHERE state = 'intent'),
-			min(held_at),
-			(SELECT n FROM intent_counts WHERE state = 'committed'),
-			(SELECT n FROM intent_counts WHERE state = 'abandoned'),
-			(SELECT count(*) FROM receipts WHERE owed = 1)
-			FROM effect_intents WHERE state IN ('intent', 'dispatched')`, nil,
-			&st.Waiting, &st.Dispatched, &st.Accepted, &st.Held, scanTime{&waiting}, scanTime{&unknown}, &st.Committed, &st.Abandoned,
-			&st.OwedReceipts)
-		st.OldestWaiting, st.OldestUnknown = age(now, waiting), age(now, unknown)
-		return err
+		st = ledger.Stats{}
+		if err := s.each(ctx, selectLive, nil, func(scan func(...any) error) error {
+			var name string
+			var c ledger.ChannelStats
+			var waiting, unknown time.Time
+			err := scan(&name, &c.Waiting, &c.Dispatched, &c.Accepted, &c.Held, scanTime{&waiting}, scanTime{&unknown})
+			c.OldestWaiting, c.OldestUnknown = age(now, waiting), age(now, unknown)
+			st.Add(name, c)
+			return err
+		}); err != nil {
+			return err
+		}
+		return s.row(ctx, `SELECT (SELECT n FROM intent_counts WHERE state = 'committed'), (SELECT n FROM intent_counts WHERE state = 'abandoned'),
+			(SELECT count(*) FROM receipts WHERE owed = 1)`, nil, &st.Committed, &st.Abandoned, &st.OwedReceipts)
 	})
 	if err != nil {
 		return ledger.Stats{}, fmt.Errorf("count: %w", err)

@@ -10,9 +10,6 @@ import (
 	"github.com/pawlworks/pawl/receipt"
 )
 
-// receiptPage is how many receipts are read in one transaction: a long one would keep the log of the database from being cut.
-const receiptPage = 200
-
 var errNoSigner = errors.New("this ledger was opened without a signer")
 
 // sign issues a receipt. A signer that panics is one that fails.
@@ -91,32 +88,6 @@ func (l *Ledger) ReceiptsOf(ctx context.Context, k ledger.Key) (all []ledger.Sto
 		return nil, fmt.Errorf("read receipts of %s: %w", k, err)
 	}
 	return all, nil
-}
-
-// AllReceipts implements [ledger.Receipts]. It reads a page at a time and holds no transaction open while f runs.
-func (l *Ledger) AllReceipts(ctx context.Context, f func(ledger.StoredReceipt) error) error {
-	for after := int64(0); ; {
-		var page []ledger.StoredReceipt
-		err := l.readers.read(ctx, func(ctx context.Context, s *session) error {
-			return s.each(ctx, "SELECT "+receiptColumns+", issue FROM receipts WHERE issue > ? ORDER BY issue LIMIT ?", []any{after, receiptPage},
-				func(scan func(...any) error) error {
-					r, err := scanReceipt(scan, &after)
-					page = append(page, r)
-					return err
-				})
-		})
-		if err != nil {
-			return fmt.Errorf("read receipts: %w", err)
-		}
-		for _, r := range page {
-			if err := f(r); err != nil {
-				return err
-			}
-		}
-		if len(page) < receiptPage {
-			return nil
-		}
-	}
 }
 
 // PayReceipts implements [ledger.Receipts]. Each is signed in a transaction with its storing, so that two payers pay it once; one that
