@@ -59,7 +59,7 @@ leave evidence. An effect is claimed into a ledger; an engine sends it; a receip
 		}
 	}
 	in(groupEffects, newDemo(), newSend(), newIntents(), newHolds(), newResolve())
-	in(groupOperate, newEngine(), newReconcile(), newMigrate(), newChannels(), newAdapter())
+	in(groupOperate, newServe(), newInit(), newEngine(), newReconcile(), newMigrate(), newChannels(), newAdapter())
 	in(groupTools, newCanonical(), newKey(), newReceipt(), newVersion())
 	root.AddCommand(newExitCodesTopic())
 	root.InitDefaultCompletionCmd()

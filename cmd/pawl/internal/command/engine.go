@@ -46,6 +46,11 @@ func runEngine(c *cobra.Command, from source, signals <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
+	return run(c, s, signals)
+}
+
+// run runs a server until it is stopped, and closes it.
+func run(c *cobra.Command, s *server.Server, signals <-chan os.Signal) error {
 	if err := s.Run(c.Context(), signals); errors.Is(err, server.ErrHardStop) {
 		return err // the process ends now: closing would wait for what was given up
 	} else if err != nil {

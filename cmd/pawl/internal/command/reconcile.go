@@ -25,7 +25,7 @@ func reconcileOnce(c *cobra.Command, from source, out output) (err error) {
 		return err
 	}
 	cfg.Log.Level = "warn" // what it did is printed
-	s, err := server.Start(c.Context(), server.Options{Config: cfg, Version: version().Version, Logger: newLogger(c, cfg.Log)})
+	s, err := server.Start(c.Context(), server.Options{Config: cfg, Version: version().Version, Logger: newLogger(c, cfg.Log), Strict: true})
 	if err != nil {
 		return err
 	}

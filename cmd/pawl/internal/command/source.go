@@ -46,14 +46,7 @@ func (s *source) load() (config.Config, error) {
 	case err != nil:
 		return c, err
 	}
-	if s.url != "" {
-		url := config.URL(s.url)
-		if problem := url.Fault(); problem != "" {
-			return c, usage("--ledger: %s", problem)
-		}
-		c.Ledger.URL = url
-	}
-	return c, nil
+	return c, s.override(&c)
 }
 
 func missingFile(err error) (bool, string) {

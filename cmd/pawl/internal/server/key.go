@@ -24,23 +24,23 @@ func keyPath(c config.Config) (path string, mayMake bool) {
 }
 
 // engineIssuer loads the receipt key, or makes it on the first start, and keeps the public key beside it.
-func engineIssuer(c config.Config) (*receipt.Issuer, error) {
+func engineIssuer(c config.Config) (key receipt.Key, signs *receipt.Issuer, err error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return key, nil, fmt.Errorf("make the data directory: %w", err)
 	}
 	path, mayMake := keyPath(c)
 	load := receipt.LoadKey
 	if mayMake {
 		load = receipt.LoadOrCreateKey
 	}
-	key, err := load(path)
-	if err != nil {
-		return nil, fmt.Errorf("receipt key: %w", err)
+	if key, err = load(path); err != nil {
+		return key, nil, fmt.Errorf("receipt key: %w", err)
 	}
 	if err := receipt.WritePublicKey(filepath.Join(c.Data, config.PublicKeyFile), key.Public()); err != nil {
-		return nil, fmt.Errorf("public receipt key: %w", err)
+		return key, nil, fmt.Errorf("public receipt key: %w", err)
 	}
-	return issuer(c, key)
+	signs, err = issuer(c, key)
+	return key, signs, err
 }
 
 func issuer(c config.Config, key receipt.Key) (*receipt.Issuer, error) {

@@ -6,19 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
+	"slices"
+	"sync"
+	"syscall"
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/conformance/world/mailbox"
 	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/ledger"
-	"github.com/pawlworks/pawl/sdk/host"
+	"github.com/pawlworks/pawl/receipt"
 )
-
-// hardWait is how long a second signal waits for the engine to record what it knows.
-const hardWait = 5 * time.Second
-
-// ErrHardStop says that the engine was stopped while effects were under way. They are reconciled at the next start.
-var ErrHardStop = errors.New("stopped at once; what was under way is reconciled at the next start")
 
 // Options say what to run.
 type Options struct {
@@ -27,35 +24,55 @@ type Options struct {
 	Logger  *slog.Logger
 	// Executable is started again for bundled adapters. Empty: the running one.
 	Executable string
+	// API offers the HTTP API, health and metrics.
+	API bool
+	// Strict makes an adapter that cannot be started an error of the start. Otherwise its channel waits, and the others run.
+	Strict bool
+	// Load reads the configuration again, when SIGHUP asks for it. Nil: SIGHUP stops, like SIGTERM.
+	Load func() (config.Config, error)
 }
 
 // Server is everything of one configuration, ready to run.
 type Server struct {
-	Engine   *core.Engine
-	Ledger   ledger.Ledger
-	adapters []*host.Adapter
-	logger   *slog.Logger
+	Engine *core.Engine
+	Ledger ledger.Ledger
+
+	logger     *slog.Logger
+	executable string
+	load       func() (config.Config, error)
+	key        receipt.Key
+	members    []*member
+	box        *mailbox.Mailbox // nil: none
+	webs       []*web
+	cert       *certificate // nil: no TLS
+	ends       []func(context.Context) error
+
+	stopping  context.Context // ends at the first signal
+	beginStop context.CancelFunc
+	retries   sync.WaitGroup
+	endRetry  context.CancelFunc
+	reloading sync.Mutex // one reload at a time
+
+	mu     sync.Mutex
+	config config.Config
 }
 
-// Start opens the ledger, launches the adapters and makes the engine. Nothing is claimed or sent by it. After an error nothing
-// is left open.
+// Start opens the ledger, takes the addresses, launches the adapters and makes the engine. Nothing is claimed or sent by it. After an
+// error nothing is left open.
 func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Executable == "" {
 		if o.Executable, err = os.Executable(); err != nil {
 			return nil, fmt.Errorf("find the running program: %w", err)
 		}
 	}
-	if len(o.Config.Channels) == 0 {
-		return nil, &config.Error{Faults: []config.Fault{{Place: "configuration", Key: "channels", Problem: "there is none; name at least one channel and its adapter"}}}
+	if err := checkChannels(o.Config); err != nil {
+		return nil, err
 	}
-	for _, name := range o.Config.Names() {
-		if a := o.Config.Channels[name].Adapter.Name; a != "" {
-			if _, ok := FindBundled(a); !ok {
-				return nil, unknownAdapter(name, a)
-			}
-		}
+	retrying, endRetry := context.WithCancel(context.WithoutCancel(ctx))
+	stopping, beginStop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Server{
+		logger: o.Logger, executable: o.Executable, load: o.Load, config: o.Config, stopping: stopping, beginStop: beginStop, endRetry: endRetry,
 	}
-	s := &Server{logger: o.Logger}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -64,68 +81,105 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	for _, warning := range o.Config.Warnings {
 		o.Logger.Warn(warning)
 	}
-	issuer, err := engineIssuer(o.Config)
-	if err != nil {
+	var issuer *receipt.Issuer
+	if s.key, issuer, err = engineIssuer(o.Config); err != nil {
 		return nil, err
 	}
 	if s.Ledger, err = openForEngine(ctx, o.Config, issuer, o.Logger); err != nil {
 		return nil, err
 	}
-	engine := o.Config.Engine.Options()
-	engine.Ledger, engine.Version, engine.Logger = s.Ledger, o.Version, o.Logger
-	for _, name := range o.Config.Names() {
-		a, err := launch(ctx, o.Config, name, o.Executable, o.Logger)
-		if err != nil {
+	if o.API {
+		if err := s.takeAddresses(ctx); err != nil {
 			return nil, err
 		}
-		s.adapters = append(s.adapters, a)
-		engine.Channels = append(engine.Channels, o.Config.Channels[name].Options(name, a, a.Sheet()))
 	}
-	s.Engine, err = core.New(ctx, engine)
-	return s, err
-}
-
-// Run runs the engine until ctx ends or signals delivers: the first signal stops it in order, the second at once.
-func (s *Server) Run(ctx context.Context, signals <-chan os.Signal) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- s.Engine.Run(ctx) }()
-	for stopping := false; ; stopping = true {
-		select {
-		case err := <-done:
-			return err
-		case got := <-signals:
-			s.logger.Info("server.signal", "signal", got.String(), "again", stopping)
-			if stopping {
-				return s.stopNow(done)
-			}
-			stop()
+	if err := s.openMailbox(o); err != nil {
+		return nil, err
+	}
+	for _, name := range o.Config.Names() {
+		s.members = append(s.members, &member{name: name})
+	}
+	if err := s.startAll(ctx, o.Strict); err != nil {
+		return nil, err
+	}
+	if err := s.makeEngine(ctx, o); err != nil {
+		return nil, err
+	}
+	if o.API {
+		if err := s.offer(ctx, o); err != nil {
+			return nil, err
 		}
 	}
+	for _, m := range s.members {
+		if _, reason := m.now(); reason != nil {
+			s.retries.Go(func() { s.retry(retrying, m) })
+		}
+	}
+	return s, nil
 }
 
-// stopNow ends the adapters, which ends every call under way, and gives the engine a moment to write down what it knows.
-func (s *Server) stopNow(done <-chan error) error {
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, a := range s.adapters {
-		_ = a.Close(over) // reports that it did not wait, which is what was asked for
+// checkChannels refuses what no adapter needs to be started for.
+func checkChannels(c config.Config) error {
+	if len(c.Channels) == 0 {
+		return &config.Error{Faults: []config.Fault{{Place: "configuration", Key: "channels", Problem: "there is none; name at least one channel and its adapter"}}}
 	}
-	t := time.NewTimer(hardWait)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
+	for _, name := range c.Names() {
+		if a := c.Channels[name].Adapter.Name; a != "" {
+			if _, ok := FindBundled(a); !ok {
+				return unknownAdapter(name, a)
+			}
+		}
 	}
-	return ErrHardStop
+	return nil
+}
+
+// openMailbox starts the mailbox, if there is one. A command that only asks takes the one of a running engine, if that has it.
+func (s *Server) openMailbox(o Options) (err error) {
+	if !o.Config.Mailbox.On() {
+		return nil
+	}
+	s.box, err = startMailbox(o.Config, o.Logger)
+	if o.Strict && errors.Is(err, syscall.EADDRINUSE) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) makeEngine(ctx context.Context, o Options) (err error) {
+	engine := o.Config.Engine.Options()
+	engine.Ledger, engine.Version, engine.Logger = s.Ledger, o.Version, o.Logger
+	for _, m := range s.members {
+		if a, reason := m.now(); reason == nil {
+			engine.Channels = append(engine.Channels, o.Config.Channels[m.name].Options(m.name, a, a.Sheet()))
+		}
+	}
+	s.Engine, err = core.New(ctx, engine)
+	return err
 }
 
 // Close ends the adapters and closes the ledger. The engine must not be running, unless the process is about to end.
 func (s *Server) Close() error {
+	s.beginStop()
+	s.endRetry()
+	s.retries.Wait()
 	var faults []error
-	for _, a := range s.adapters {
-		faults = append(faults, a.Close(context.Background()))
+	for _, w := range s.webs {
+		faults = append(faults, w.close())
+	}
+	var closing sync.WaitGroup
+	ended := make([]error, len(s.members))
+	for i, m := range s.members {
+		if a, _ := m.now(); a != nil {
+			closing.Go(func() { ended[i] = a.Close(context.Background()) })
+		}
+	}
+	closing.Wait()
+	faults = append(faults, ended...)
+	if s.box != nil {
+		faults = append(faults, s.box.Close())
+	}
+	for _, end := range slices.Backward(s.ends) {
+		faults = append(faults, end(context.Background()))
 	}
 	if s.Ledger != nil {
 		faults = append(faults, s.Ledger.Close())

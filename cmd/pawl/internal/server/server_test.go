@@ -96,7 +96,7 @@ func TestAStartThatFailsLeavesNothingOpen(t *testing.T) {
 		name, change, to string
 		as               func(error) bool
 	}{
-		{"an adapter's configuration", "path: $DIR", "pth: $DIR", isAdapter},
+		{"an adapter's pin", "adapter: file", "adapter: {path: /bin/cat, sha256: " + strings.Repeat("0a", 32) + "}", isAdapter},
 		{"a policy", "unknown: hold", "unknown: hold, send_timeout: 2m", isConfig},
 		{"an adapter's name", "adapter: file", "adapter: fiel", isConfig},
 		{"another ledger", "data: data", "data: data\nledger: {id: 00000000-0000-4000-8000-000000000000}", isLedger},
@@ -128,11 +128,11 @@ func isConfig(err error) bool {
 
 func TestTheReceiptKeyIsMadeOnceAndIsPrivate(t *testing.T) {
 	c := configured(t, oneChannel)
-	first, err := engineIssuer(c)
+	_, first, err := engineIssuer(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := engineIssuer(c)
+	_, second, err := engineIssuer(c)
 	if err != nil || first.String() != second.String() {
 		t.Errorf("the second start has %v, the first had %v (%v)", second, first, err)
 	}
@@ -159,7 +159,7 @@ func TestOnlyAnEngineMakesAKey(t *testing.T) {
 		t.Errorf("a command made the data directory: %v", err)
 	}
 	c.ReceiptKey = filepath.Join(t.TempDir(), "shared.pem")
-	if _, err := engineIssuer(c); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := engineIssuer(c); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a shared key that is missing gives %v", err)
 	}
 }
