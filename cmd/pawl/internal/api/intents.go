@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ func (s *Service) detail(ctx context.Context, k ledger.Key, withPayload bool) (d
 	}
 	d.Intent, d.Tokens = ViewIntent(i), viewTokens(tokens)
 	if withPayload {
-		d.Payload = i.Payload
+		d.Payload = rawJSON(i.Payload)
 	}
 	if d.Intent.RedriveOf, d.Intent.RedrivenAs, err = s.ledger.Links(ctx, k); err != nil {
 		return d, err
@@ -81,6 +80,11 @@ func (s *Service) Intents(ctx context.Context, f pawlclient.IntentFilter) (pawlc
 
 // Wait returns when the intent has ended or is held, or after timeout with what is known then. A timeout of 0 only looks.
 func (s *Service) Wait(ctx context.Context, k pawlclient.Key, timeout time.Duration) (pawlclient.Intent, error) {
+	return s.waitUntil(ctx, k, timeout, nil)
+}
+
+// waitUntil is Wait, which also returns if stop is closed.
+func (s *Service) waitUntil(ctx context.Context, k pawlclient.Key, timeout time.Duration, stop <-chan struct{}) (pawlclient.Intent, error) {
 	key, err := keyOf(k)
 	if err != nil {
 		return pawlclient.Intent{}, err
@@ -91,8 +95,20 @@ func (s *Service) Wait(ctx context.Context, k pawlclient.Key, timeout time.Durat
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if stop != nil {
+		done := make(chan struct{})
+		defer func() { cancel(); <-done }()
+		go func() {
+			defer close(done)
+			select {
+			case <-stop:
+				cancel()
+			case <-waiting.Done():
+			}
+		}()
+	}
 	last, err := s.await(waiting, key)
-	if err != nil && !(errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil) {
+	if err != nil && (waiting.Err() == nil || ctx.Err() != nil) {
 		return pawlclient.Intent{}, problem(err, "path")
 	}
 	if last.RunID == "" { // no look came back in time

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlworks/pawl/core"
@@ -54,6 +55,8 @@ type Service struct {
 	allowance time.Duration
 	logger    *slog.Logger
 	schemas   ledger.Schemas
+	// tokenChanges counts API tokens that were made or revoked here.
+	tokenChanges atomic.Int64
 }
 
 var _ pawlclient.API = (*Service)(nil)

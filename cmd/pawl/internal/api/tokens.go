@@ -70,6 +70,7 @@ func (s *Service) CreateAPIToken(ctx context.Context, n pawlclient.NewAPIToken) 
 	}
 	err = s.audited(ctx, a, func() error {
 		err := s.ledger.PutAPIToken(ctx, t)
+		s.tokenChanges.Add(1)
 		if errors.Is(err, ledger.ErrNameTaken) {
 			p := newProblem(pawlclient.CodeRefused, "%s", err)
 			p.Errors, p.Cause = []pawlclient.FieldError{{Location: "body.name", Message: "is taken"}}, err
@@ -123,6 +124,7 @@ func (s *Service) RevokeAPIToken(ctx context.Context, id, by string) (pawlclient
 	var t ledger.APIToken
 	err = s.audited(ctx, action{actor: actor, by: by, name: "token.revoke", subject: parsed}, func() error {
 		t, err = s.ledger.RevokeAPIToken(ctx, parsed, by)
+		s.tokenChanges.Add(1)
 		return problem(err, "path")
 	})
 	return viewAPIToken(t), err

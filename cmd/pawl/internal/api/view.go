@@ -19,7 +19,7 @@ func ViewIntent(i ledger.Intent) pawlclient.Intent {
 		CreatedAt: i.CreatedAt, DueAt: i.DueAt, ExpiresAt: i.ExpiresAt, FirstSentAt: i.FirstSentAt, LastPossibleSend: i.LastPossibleSend,
 		AcceptedAt: i.AcceptedAt, HeldAt: i.HeldAt, NextLookAt: i.ProbeAt, EndedAt: i.CommittedAt,
 		HoldReason: i.HoldReason, AbandonedAs: string(i.AbandonedAs), AbandonReason: i.AbandonReason, CancelReason: i.CancelReason,
-		LastError: i.LastError, Established: string(i.Established), By: i.By, Evidence: i.Evidence, LateEvidence: i.LateEvidence,
+		LastError: i.LastError, Established: string(i.Established), By: i.By, Evidence: rawJSON(i.Evidence), LateEvidence: rawJSON(i.LateEvidence),
 		Approval: (*pawlclient.Approval)(i.Approval),
 	}
 }
@@ -35,7 +35,7 @@ func viewTokens(tokens []channel.Token) []pawlclient.Token {
 func viewLog(entries []ledger.LogEntry) []pawlclient.LogEntry {
 	views := []pawlclient.LogEntry{}
 	for _, e := range entries {
-		views = append(views, pawlclient.LogEntry{At: e.At, Outcome: string(e.Outcome), Attempt: e.Attempt, Detail: e.Detail})
+		views = append(views, pawlclient.LogEntry{At: e.At, Outcome: string(e.Outcome), Attempt: e.Attempt, Detail: rawJSON(e.Detail)})
 	}
 	return views
 }
@@ -44,7 +44,7 @@ func viewLate(late []ledger.LateEvidence) []pawlclient.LateEvidence {
 	views := []pawlclient.LateEvidence{}
 	for _, l := range late {
 		views = append(views, pawlclient.LateEvidence{
-			At: l.At, Outcome: string(l.Outcome), Attempt: l.Attempt, Fence: l.Fence.String(), Evidence: l.Evidence, Reason: l.Reason,
+			At: l.At, Outcome: string(l.Outcome), Attempt: l.Attempt, Fence: l.Fence.String(), Evidence: rawJSON(l.Evidence), Reason: l.Reason,
 		})
 	}
 	return views
@@ -53,7 +53,7 @@ func viewLate(late []ledger.LateEvidence) []pawlclient.LateEvidence {
 func viewReceipt(r ledger.StoredReceipt) pawlclient.Receipt {
 	return pawlclient.Receipt{
 		Key: pawlclient.Key{RunID: r.Key.RunID, EffectKey: r.Key.EffectKey}, ID: r.ID, Outcome: string(r.Outcome), IssuedAt: r.IssuedAt,
-		Digest: r.Digest, Owed: r.Owed, Reason: r.Reason, Envelope: r.Envelope,
+		Digest: r.Digest, Owed: r.Owed, Reason: r.Reason, Envelope: rawJSON(r.Envelope),
 	}
 }
 
