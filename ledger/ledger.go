@@ -143,7 +143,9 @@ type Stats struct {
 	Abandoned     int
 	OldestWaiting time.Duration
 	OldestUnknown time.Duration // of held intents
-	OwedReceipts  int
+	// OldestUnresolved is of dispatched ones: since the stamp, or since the end of a fence under which nothing was stamped.
+	OldestUnresolved time.Duration
+	OwedReceipts     int
 	// Channels counts what has not ended, by channel; channels with none are left out.
 	Channels map[string]ChannelStats
 }
@@ -160,12 +162,14 @@ func (s *Stats) Add(channel string, c ChannelStats) {
 	s.Held += c.Held
 	s.OldestWaiting = max(s.OldestWaiting, c.OldestWaiting)
 	s.OldestUnknown = max(s.OldestUnknown, c.OldestUnknown)
+	s.OldestUnresolved = max(s.OldestUnresolved, c.OldestUnresolved)
 }
 
 // ChannelStats counts what has not ended on one channel.
 type ChannelStats struct {
 	Waiting, Dispatched, Accepted, Held int
 	OldestWaiting, OldestUnknown        time.Duration
+	OldestUnresolved                    time.Duration
 }
 
 // Channels keeps what engines share about channels.

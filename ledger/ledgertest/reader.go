@@ -191,10 +191,11 @@ func readerChannelStats(f *fixture) {
 	st, err := f.Ledger.Stats(f.ctx())
 	f.must(err)
 	a, b := st.Channels[busy], st.Channels[other]
-	if a.Waiting != 2 || a.Dispatched != 1 || a.Accepted != 1 || a.Held != 0 || a.OldestWaiting < time.Hour || a.OldestWaiting > 2*time.Hour || a.OldestUnknown != 0 {
+	if a.Waiting != 2 || a.Dispatched != 1 || a.Accepted != 1 || a.Held != 0 || a.OldestWaiting < time.Hour || a.OldestWaiting > 2*time.Hour || a.OldestUnknown != 0 ||
+		a.OldestUnresolved <= 0 || a.OldestUnresolved > time.Minute {
 		f.t.Errorf("the busy channel is counted as %+v", a)
 	}
-	if b.Waiting != 0 || b.Dispatched != 0 || b.Accepted != 0 || b.Held != 3 || b.OldestWaiting != 0 || b.OldestUnknown <= 0 {
+	if b.Waiting != 0 || b.Dispatched != 0 || b.Accepted != 0 || b.Held != 3 || b.OldestWaiting != 0 || b.OldestUnknown <= 0 || b.OldestUnresolved != 0 {
 		f.t.Errorf("the channel with holds is counted as %+v", b)
 	}
 	for _, name := range []string{quiet, ended} {
@@ -207,7 +208,7 @@ func readerChannelStats(f *fixture) {
 		sum.Add(name, c)
 	}
 	if sum.Waiting != st.Waiting || sum.Dispatched != st.Dispatched || sum.Accepted != st.Accepted || sum.Held != st.Held ||
-		sum.OldestWaiting != st.OldestWaiting || sum.OldestUnknown != st.OldestUnknown {
+		sum.OldestWaiting != st.OldestWaiting || sum.OldestUnknown != st.OldestUnknown || sum.OldestUnresolved != st.OldestUnresolved {
 		f.t.Errorf("the channels add up to %+v, the whole is %+v", sum, st)
 	}
 }

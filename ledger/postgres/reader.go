@@ -203,7 +203,9 @@ count(*) FILTER (WHERE i.state = 'dispatched' AND i.held_at IS NULL AND i.accept
 count(*) FILTER (WHERE i.state = 'dispatched' AND i.held_at IS NULL AND i.accepted_at IS NOT NULL),
 count(*) FILTER (WHERE i.state = 'dispatched' AND i.held_at IS NOT NULL),
 coalesce(extract(epoch FROM clock_timestamp() - min(i.due_at) FILTER (WHERE i.state = 'intent')), 0)::float8,
-coalesce(extract(epoch FROM clock_timestamp() - min(i.held_at) FILTER (WHERE i.state = 'dispatched')), 0)::float8
+coalesce(extract(epoch FROM clock_timestamp() - min(i.held_at) FILTER (WHERE i.state = 'dispatched')), 0)::float8,
+coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(i.send_started_at, i.fence_expires_at))
+ FILTER (WHERE i.state = 'dispatched' AND i.held_at IS NULL AND i.accepted_at IS NULL)), 0)::float8
 FROM %s q JOIN %s i ON i.run_id = q.run_id AND i.effect_key = q.effect_key
 WHERE i.state IN ('intent', 'dispatched') GROUP BY i.channel`, l.table("dispatch_queue"), l.table("effect_intents"))
 	err := l.read(ctx, func(ctx context.Context, s *session) error {
@@ -212,11 +214,11 @@ WHERE i.state IN ('intent', 'dispatched') GROUP BY i.channel`, l.table("dispatch
 			for rows.Next() {
 				var name string
 				var c ledger.ChannelStats
-				var waiting, unknown float64
-				if err := rows.Scan(&name, &c.Waiting, &c.Dispatched, &c.Accepted, &c.Held, &waiting, &unknown); err != nil {
+				var waiting, unknown, unresolved float64
+				if err := rows.Scan(&name, &c.Waiting, &c.Dispatched, &c.Accepted, &c.Held, &waiting, &unknown, &unresolved); err != nil {
 					return err
 				}
-				c.OldestWaiting, c.OldestUnknown = seconds(waiting), seconds(unknown)
+				c.OldestWaiting, c.OldestUnknown, c.OldestUnresolved = seconds(waiting), seconds(unknown), seconds(unresolved)
 				st.Add(name, c)
 			}
 			return rows.Err()

@@ -133,7 +133,8 @@ const selectLive = `SELECT channel,
 	count(*) FILTER (WHERE state = 'dispatched' AND held_at IS NULL AND accepted_at IS NOT NULL),
 	count(*) FILTER (WHERE held_at IS NOT NULL),
 	min(due_at) FILTER (WHERE state = 'intent'),
-	min(held_at)
+	min(held_at),
+	min(coalesce(send_started_at, fence_expires_at)) FILTER (WHERE state = 'dispatched' AND held_at IS NULL AND accepted_at IS NULL)
 	FROM effect_intents WHERE state IN ('intent', 'dispatched') GROUP BY channel`
 
 // Stats implements [ledger.Reader]. What lives is counted from effect_intents by way of an index; what has ended from counters that a
@@ -148,9 +149,9 @@ func (l *Ledger) Stats(ctx context.Context) (st ledger.Stats, err error) {
 		if err := s.each(ctx, selectLive, nil, func(scan func(...any) error) error {
 			var name string
 			var c ledger.ChannelStats
-			var waiting, unknown time.Time
-			err := scan(&name, &c.Waiting, &c.Dispatched, &c.Accepted, &c.Held, scanTime{&waiting}, scanTime{&unknown})
-			c.OldestWaiting, c.OldestUnknown = age(now, waiting), age(now, unknown)
+			var waiting, unknown, unresolved time.Time
+			err := scan(&name, &c.Waiting, &c.Dispatched, &c.Accepted, &c.Held, scanTime{&waiting}, scanTime{&unknown}, scanTime{&unresolved})
+			c.OldestWaiting, c.OldestUnknown, c.OldestUnresolved = age(now, waiting), age(now, unknown), age(now, unresolved)
 			st.Add(name, c)
 			return err
 		}); err != nil {
