@@ -1,5 +1,5 @@
 # Everything a developer runs. `make help` lists the targets.
-.PHONY: help demo test check lint bench verify generate
+.PHONY: help demo test check lint bench verify generate image
 SHELL := /bin/bash -o pipefail
 PACKAGES ?= ./...
 
@@ -27,3 +27,6 @@ generate: ## the wire, from its .proto
 
 verify: generate ## generated files are fresh
 	git diff --exit-code -- sdk/proto
+
+image: ## the container image pawl:local; needs a Docker engine
+	docs/deploy/image pawl:local
