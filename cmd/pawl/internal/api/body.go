@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +48,11 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, exact bool) *p
 	}
 	if exact {
 		if _, err := canonical.SumExact(raw); err != nil {
-			return inexact(err)
+			return inexact(raw, err)
+		}
+		// Decoding takes a name in any case for the field; the check for names that are there twice does not.
+		if at := strangeName(outline(raw), "body"); at != "" {
+			return invalid(clipped(at, 200), "is no field here; names are written in small letters")
 		}
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
@@ -64,14 +70,53 @@ func checkContentType(given string) *pawlclient.Problem {
 }
 
 // inexact names the place of what canonical refuses. It quotes no value.
-func inexact(err error) *pawlclient.Problem {
+func inexact(raw []byte, err error) *pawlclient.Problem {
 	var at *canonical.SyntaxError
 	if !errors.As(err, &at) {
 		return invalid("body", "is no JSON that has one meaning")
 	}
-	p := invalid("body"+strings.TrimPrefix(at.Path, "$"), "%s", at.Msg)
+	place := "body" + strings.TrimPrefix(at.Path, "$")
+	if at.Offset > 0 && at.Offset < int64(len(raw)) && raw[at.Offset] == '"' { // a name that is there twice
+		name, _ := json.NewDecoder(bytes.NewReader(raw[at.Offset:])).Token()
+		if text, ok := name.(string); ok && plainName(text) {
+			place += "." + text
+		}
+	}
+	p := invalid(clipped(place, 200), "%s", at.Msg)
 	p.Status = http.StatusBadRequest
 	return p
+}
+
+// plainName reports whether a member's name is one that a field could have.
+func plainName(name string) bool {
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// strangeName is the place of the first member that no field can have.
+func strangeName(value any, at string) string {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if !plainName(name) {
+				return at + "." + name
+			}
+			if found := strangeName(v[name], at+"."+name); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for n, each := range v {
+			if found := strangeName(each, fmt.Sprintf("%s[%d]", at, n)); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 // decode reads a body for huma: first as a value to validate, then into the type. What it refuses it names without quoting.

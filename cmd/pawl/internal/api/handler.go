@@ -61,7 +61,7 @@ type HandlerOptions struct {
 func (o HandlerOptions) withDefaults() (HandlerOptions, error) {
 	switch {
 	case o.Service == nil:
-		return o, errors.New("Service: is missing; make one with NewService")
+		return o, errors.New("the option Service is missing; make one with NewService")
 	case o.MaxClaimBody < 0 || o.MaxBody < 0:
 		return o, errors.New("MaxClaimBody, MaxBody: must not be negative")
 	case o.Rate < 0 || o.Burst < 0:
@@ -151,6 +151,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // deadlineKey finds the function that moves the deadline of the answer, for a route that waits.
 type deadlineKey struct{}
+
+// extend lets the answer be written so much later.
+func extend(ctx context.Context, d time.Duration) {
+	if move, ok := ctx.Value(deadlineKey{}).(func(time.Duration)); ok {
+		move(d)
+	}
+}
 
 // recovered answers a request whose route panicked.
 func (h *handler) recovered(w *recorder, r *http.Request, panicked any) {

@@ -115,7 +115,7 @@ func (s *Service) prune(ctx context.Context, older time.Duration, done *pawlclie
 		done.Tokens += r.Tokens
 		done.LogRows += r.LogRows
 		done.Instances += r.Instances
-		if r.Done || done.DryRun {
+		if r.Done {
 			return nil
 		}
 	}

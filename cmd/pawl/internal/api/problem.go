@@ -105,6 +105,8 @@ func fieldName(field string) string {
 		return "ttl_seconds"
 	case "status":
 		return "to"
+	case "older_than", "horizon":
+		return field + "_seconds"
 	}
 	return field
 }

@@ -10,7 +10,8 @@ import (
 )
 
 type (
-	channelInput struct {
+	// ChannelPath is the channel in a path.
+	ChannelPath struct {
 		Channel string `path:"channel" maxLength:"128" doc:"The channel's name, escaped: mail%2Fshop"`
 	}
 	channelOutput struct{ Body pawlclient.Channel }
@@ -42,14 +43,14 @@ func (h *handler) addChannels(api huma.API) {
 	add(h, api, operation{
 		method: http.MethodGet, path: at, id: "get-channel", tag: "Channels", scopes: readers, summary: "Get a channel",
 		text: "health is what the answering process sees of the adapter; it is left out where that process runs none.",
-	}, func(ctx context.Context, in *channelInput) (*channelOutput, error) {
+	}, func(ctx context.Context, in *ChannelPath) (*channelOutput, error) {
 		c, err := h.Service.Channel(ctx, in.Channel)
 		return &channelOutput{c}, err
 	})
 	add(h, api, operation{
 		method: http.MethodPost, path: at + "/pause", id: "pause-channel", tag: "Channels", scopes: operators, summary: "Stop sending on a channel; claims are still taken",
 	}, func(ctx context.Context, in *struct {
-		channelInput
+		ChannelPath
 		Body pauseChannel
 	}) (*channelOutput, error) {
 		c, err := h.Service.PauseChannel(ctx, in.Channel, in.Body.By, in.Body.Reason)
@@ -58,7 +59,7 @@ func (h *handler) addChannels(api huma.API) {
 	add(h, api, operation{
 		method: http.MethodPost, path: at + "/resume", id: "resume-channel", tag: "Channels", scopes: operators, summary: "Let a paused channel send again",
 	}, func(ctx context.Context, in *struct {
-		channelInput
+		ChannelPath
 		Body resumeChannel
 	}) (*channelOutput, error) {
 		c, err := h.Service.ResumeChannel(ctx, in.Channel, in.Body.By)
@@ -68,7 +69,7 @@ func (h *handler) addChannels(api huma.API) {
 		method: http.MethodPost, path: at + "/flag", id: "set-flag", tag: "Channels", scopes: operators, summary: "Say what a channel does with claims",
 		text: "on: taken and sent. off: refused. paused: taken, and they wait. shadow: everything but the send; turning the flag on later sends nothing that was claimed in shadow.",
 	}, func(ctx context.Context, in *struct {
-		channelInput
+		ChannelPath
 		Body flagChannel
 	}) (*channelOutput, error) {
 		c, err := h.Service.SetFlag(ctx, in.Channel, in.Body.By, in.Body.Flag)

@@ -16,7 +16,7 @@ func (h *handler) addDecisions(api huma.API) {
 		method: http.MethodPost, path: at + "/cancel", id: "cancel", tag: "Intents", scopes: operators, summary: "Ask for the end of an intent",
 		text: "What was never sent ends at once, as never sent. Where an attempt may have taken effect nothing more is sent, and it is found out first what became of it.",
 	}, func(ctx context.Context, in *struct {
-		keyInput
+		KeyPath
 		Body pawlclient.Cancel
 	}) (*intentOutput, error) {
 		i, err := h.Service.Cancel(ctx, in.key(), in.Body)
@@ -27,7 +27,7 @@ func (h *handler) addDecisions(api huma.API) {
 		text: "sent: it took effect. notsent: it did not and never will. retry: it did not and never will, send it again. unknown: nobody will know. " +
 			"Look at the outside system first: a wrong retry sends twice. 409 moved: the intent has changed since it was shown.",
 	}, func(ctx context.Context, in *struct {
-		keyInput
+		KeyPath
 		Body pawlclient.Resolve
 	}) (*intentOutput, error) {
 		i, err := h.Service.Resolve(ctx, in.key(), in.Body)
@@ -39,7 +39,7 @@ func (h *handler) addDecisions(api huma.API) {
 		text: "201: claimed under a new key. 200: it was redriven before; the intent of then. Where nobody knows whether the first one took effect, " +
 			"accept_duplicates must say \"duplicates are acceptable\".",
 	}, func(ctx context.Context, in *struct {
-		keyInput
+		KeyPath
 		Body pawlclient.Redrive
 	}) (*claimOutput, error) {
 		r, err := h.Service.Redrive(ctx, in.key(), in.Body)

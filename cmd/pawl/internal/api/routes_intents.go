@@ -33,19 +33,21 @@ type (
 		Status int
 		Body   pawlclient.ClaimBatch
 	}
-	keyInput struct {
+	// KeyPath is the key in a path. Its name is exported because huma reads no others where they are embedded.
+	KeyPath struct {
 		RunID     string `path:"run_id" format:"uuid" doc:"The run that owns the effect"`
 		EffectKey string `path:"effect_key" maxLength:"640" doc:"The effect's key, escaped: a slash is %2F, a # is %23"`
 	}
 	intentOutput struct{ Body pawlclient.Intent }
-	pageInput    struct {
+	// Paging is what every list takes.
+	Paging struct {
 		Limit int    `query:"limit" minimum:"0" maximum:"1000" doc:"At most this many; 0 or left out: 100"`
 		After string `query:"after" maxLength:"2048" doc:"The next of the page before"`
 	}
 	intentsOutput struct{ Body pawlclient.IntentPage }
 )
 
-func (k keyInput) key() pawlclient.Key { return pawlclient.Key{RunID: k.RunID, EffectKey: k.EffectKey} }
+func (k KeyPath) key() pawlclient.Key { return pawlclient.Key{RunID: k.RunID, EffectKey: k.EffectKey} }
 
 // claimStatus is 201 if anything is new.
 func claimStatus(results ...pawlclient.ClaimResult) int {
@@ -83,7 +85,7 @@ func (h *handler) addIntents(api huma.API) {
 		Channel string `query:"channel" maxLength:"128" doc:"Only of this channel"`
 		State   string `query:"state" enum:"intent,dispatched,committed,abandoned" doc:"Only in this state"`
 		Held    bool   `query:"held" doc:"Only those that wait for a person"`
-		pageInput
+		Paging
 	}) (*intentsOutput, error) {
 		page, err := h.Service.Intents(ctx, pawlclient.IntentFilter{
 			RunID: in.RunID, Channel: in.Channel, State: in.State, Held: in.Held, Limit: in.Limit, After: in.After,
@@ -96,7 +98,7 @@ func (h *handler) addIntents(api huma.API) {
 	}, func(ctx context.Context, in *struct {
 		RunID   string `query:"run_id" format:"uuid" doc:"Only of this run"`
 		Channel string `query:"channel" maxLength:"128" doc:"Only of this channel"`
-		pageInput
+		Paging
 	}) (*intentsOutput, error) {
 		page, err := h.Service.Intents(ctx, pawlclient.IntentFilter{RunID: in.RunID, Channel: in.Channel, Held: true, Limit: in.Limit, After: in.After})
 		return &intentsOutput{page}, err
@@ -110,7 +112,7 @@ func (h *handler) addIntent(api huma.API) {
 		scopes: []string{pawlclient.ScopeClaim, pawlclient.ScopeRead, pawlclient.ScopeOperate}, summary: "Get an intent with its attempts, findings and receipts",
 		text: "The payload is shown only with payload=true and the scope operate: it may hold personal data.",
 	}, func(ctx context.Context, in *struct {
-		keyInput
+		KeyPath
 		Payload bool `query:"payload" doc:"Show the payload; needs the scope operate"`
 	}) (*struct{ Body pawlclient.Detail }, error) {
 		if payload := (route{scopes: []string{pawlclient.ScopeOperate}}); in.Payload {
@@ -126,7 +128,7 @@ func (h *handler) addIntent(api huma.API) {
 		scopes: []string{pawlclient.ScopeClaim, pawlclient.ScopeRead}, summary: "Wait for the end of an intent",
 		text: "Answers when the intent is committed, abandoned or held, or after the timeout with what is known then: look at its state.",
 	}, func(ctx context.Context, in *struct {
-		keyInput
+		KeyPath
 		Timeout string `query:"timeout" maxLength:"32" example:"30s" doc:"How long to wait, such as 30s; at most 60s; left out: 30s"`
 	}) (*intentOutput, error) {
 		i, err := h.wait(ctx, in.key(), in.Timeout)
@@ -135,7 +137,7 @@ func (h *handler) addIntent(api huma.API) {
 	add(h, api, operation{
 		method: http.MethodGet, path: "/v1/intents/{run_id}/{effect_key}/receipts", id: "get-intent-receipts", tag: "Intents",
 		scopes: []string{pawlclient.ScopeRead}, summary: "Get an intent's receipts, also those that are owed still",
-	}, func(ctx context.Context, in *keyInput) (*struct{ Body receiptList }, error) {
+	}, func(ctx context.Context, in *KeyPath) (*struct{ Body receiptList }, error) {
 		found, err := h.Service.ReceiptsOf(ctx, in.key())
 		return &struct{ Body receiptList }{receiptList{found}}, err
 	})
@@ -163,8 +165,6 @@ func (h *handler) wait(ctx context.Context, k pawlclient.Key, text string) (pawl
 		p.RetryAfter = 1
 		return pawlclient.Intent{}, p
 	}
-	if extend, ok := ctx.Value(deadlineKey{}).(func(time.Duration)); ok {
-		extend(timeout + answerTime)
-	}
+	extend(ctx, timeout+answerTime)
 	return h.Service.waitUntil(ctx, k, timeout, h.Stopping)
 }

@@ -3,11 +3,15 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
+
+// pruneTime is how long the answer to a prune may take.
+const pruneTime = 10 * time.Minute
 
 type (
 	engineList struct {
@@ -49,6 +53,7 @@ func (h *handler) addLedger(api huma.API) {
 		method: http.MethodPost, path: "/v1/prune", id: "prune", tag: "Ledger", scopes: admins, summary: "Remove payload, tokens and log of what ended long ago",
 		text: "Run, key, digest, state, external id and receipts stay: a claim of the key is still deduplicated. With dry_run it only counts.",
 	}, func(ctx context.Context, in *struct{ Body pawlclient.Prune }) (*struct{ Body pawlclient.Pruned }, error) {
+		extend(ctx, pruneTime)
 		p, err := h.Service.Prune(ctx, in.Body)
 		return &struct{ Body pawlclient.Pruned }{p}, err
 	})

@@ -21,7 +21,7 @@ func (h *handler) addReceipts(api huma.API) {
 		method: http.MethodGet, path: "/v1/receipts", id: "list-receipts", tag: "Receipts", scopes: readers, summary: "List issued receipts in order of issue",
 	}, func(ctx context.Context, in *struct {
 		RunID string `query:"run_id" format:"uuid" doc:"Only of this run"`
-		pageInput
+		Paging
 	}) (*struct{ Body pawlclient.ReceiptPage }, error) {
 		page, err := h.Service.Receipts(ctx, pawlclient.ReceiptFilter{RunID: in.RunID, Limit: in.Limit, After: in.After})
 		return &struct{ Body pawlclient.ReceiptPage }{page}, err

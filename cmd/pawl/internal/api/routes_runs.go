@@ -11,7 +11,8 @@ import (
 )
 
 type (
-	runInput struct {
+	// RunPath is the run in a path.
+	RunPath struct {
 		RunID string `path:"run_id" format:"uuid"`
 	}
 	runOutput struct {
@@ -22,7 +23,7 @@ type (
 )
 
 // same refuses a lease of another run than the path names.
-func (r runInput) same(l pawlclient.Lease, at string) error {
+func (r RunPath) same(l pawlclient.Lease, at string) error {
 	if !strings.EqualFold(r.RunID, l.RunID) {
 		return invalid(at+".run_id", "is another run than the path names")
 	}
@@ -45,7 +46,7 @@ func (h *handler) addRuns(api huma.API) {
 	})
 	add(h, api, operation{
 		method: http.MethodGet, path: at, id: "get-run", tag: "Runs", scopes: []string{pawlclient.ScopeClaim, pawlclient.ScopeRead}, summary: "Get a run",
-	}, func(ctx context.Context, in *runInput) (*struct{ Body pawlclient.Run }, error) {
+	}, func(ctx context.Context, in *RunPath) (*struct{ Body pawlclient.Run }, error) {
 		r, err := h.Service.Run(ctx, in.RunID)
 		return &struct{ Body pawlclient.Run }{r}, err
 	})
@@ -53,7 +54,7 @@ func (h *handler) addRuns(api huma.API) {
 		method: http.MethodPost, path: at + "/cancel", id: "cancel-run", tag: "Runs", scopes: []string{pawlclient.ScopeOperate},
 		summary: "End a run, whoever holds it, and cancel its unsent intents",
 	}, func(ctx context.Context, in *struct {
-		runInput
+		RunPath
 		Body pawlclient.Cancel
 	}) (*struct{ Body pawlclient.Run }, error) {
 		r, err := h.Service.CancelRun(ctx, in.RunID, in.Body)
@@ -67,7 +68,7 @@ func (h *handler) addLeases(api huma.API, at string, claims []string) {
 		method: http.MethodPost, path: at, id: "acquire-lease", tag: "Runs", scopes: claims, summary: "Take a run's lease",
 		text: "Its holder's own deadline is the moment before it asked, plus remaining_seconds. 409 lease_held: somebody else holds it.",
 	}, func(ctx context.Context, in *struct {
-		runInput
+		RunPath
 		Body pawlclient.AcquireLease
 	}) (*leaseOutput, error) {
 		l, err := h.Service.AcquireLease(ctx, in.RunID, in.Body)
@@ -77,7 +78,7 @@ func (h *handler) addLeases(api huma.API, at string, claims []string) {
 		method: http.MethodPost, path: at + "/renew", id: "renew-lease", tag: "Runs", scopes: claims, summary: "Move a lease's expiry",
 		text: "409 lease_lost: it is held under another number, or has expired. Stop, and write nothing more under it.",
 	}, func(ctx context.Context, in *struct {
-		runInput
+		RunPath
 		Body pawlclient.RenewLease
 	}) (*leaseOutput, error) {
 		if err := in.same(in.Body.Lease, "body.lease"); err != nil {
@@ -90,7 +91,7 @@ func (h *handler) addLeases(api huma.API, at string, claims []string) {
 		method: http.MethodPost, path: at + "/verify", id: "verify-lease", tag: "Runs", scopes: claims, summary: "Check that a lease is held", status: http.StatusNoContent,
 		text: "204: it is held. 409 lease_lost: it is not.",
 	}, func(ctx context.Context, in *struct {
-		runInput
+		RunPath
 		Body pawlclient.Lease
 	}) (*struct{}, error) {
 		if err := in.same(in.Body, "body"); err != nil {
@@ -101,7 +102,7 @@ func (h *handler) addLeases(api huma.API, at string, claims []string) {
 	add(h, api, operation{
 		method: http.MethodPost, path: at + "/release", id: "release-lease", tag: "Runs", scopes: claims, summary: "End a lease", status: http.StatusNoContent,
 	}, func(ctx context.Context, in *struct {
-		runInput
+		RunPath
 		Body pawlclient.ReleaseLease
 	}) (*struct{}, error) {
 		if err := in.same(in.Body.Lease, "body.lease"); err != nil {

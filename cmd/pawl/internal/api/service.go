@@ -64,7 +64,7 @@ var _ pawlclient.API = (*Service)(nil)
 // NewService checks the options. Errors name the option.
 func NewService(o ServiceOptions) (*Service, error) {
 	if o.Ledger == nil {
-		return nil, errors.New("Ledger: is missing; open one first")
+		return nil, errors.New("the option Ledger is missing; open a ledger first")
 	}
 	if o.ClockAllowance < 0 {
 		return nil, fmt.Errorf("ClockAllowance: must not be negative, is %s", o.ClockAllowance)

@@ -17,10 +17,10 @@ func ViewIntent(i ledger.Intent) pawlclient.Intent {
 		Starts: i.Starts, Attempts: i.Attempts, Probes: i.Probes,
 		MayHaveTakenEffect: i.InDoubt() && i.State != ledger.StateCommitted, DoubtfulAttempts: i.Doubts,
 		CreatedAt: i.CreatedAt, DueAt: i.DueAt, ExpiresAt: i.ExpiresAt, FirstSentAt: i.FirstSentAt, LastPossibleSend: i.LastPossibleSend,
-		AcceptedAt: i.AcceptedAt, HeldAt: i.HeldAt, NextLookAt: i.ProbeAt, EndedAt: i.CommittedAt,
+		AcceptedAt: i.AcceptedAt, HeldAt: i.HeldAt, NextLookAt: i.ProbeAt, EndedAt: i.CommittedAt, PrunedAt: i.PrunedAt,
 		HoldReason: i.HoldReason, AbandonedAs: string(i.AbandonedAs), AbandonReason: i.AbandonReason, CancelReason: i.CancelReason,
 		LastError: i.LastError, Established: string(i.Established), By: i.By, Evidence: rawJSON(i.Evidence), LateEvidence: rawJSON(i.LateEvidence),
-		Approval: (*pawlclient.Approval)(i.Approval),
+		Approval: (*pawlclient.Approval)(i.Approval), TraceParent: i.TraceParent,
 	}
 }
 
