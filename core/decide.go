@@ -15,6 +15,8 @@ type look struct {
 	sheet          channel.Sheet
 	clockAllowance time.Duration
 	found          *channel.Finding // nil: not probed yet
+	tokens         int              // how many versions are stored
+	firstPossible  time.Time        // what a probe must look back to where the row was never stamped
 	// stopped says that the ledger refused to let it go again: it was cancelled, with its run perhaps, or lost its approval.
 	stopped bool
 	// spent says that the ledger refused a replay: the token's life is over, or too near its end.
@@ -87,6 +89,9 @@ func (l look) after(f channel.Finding) step {
 		return step{move: ledger.Abandon{Fence: own, As: ledger.FailedOutside, Reason: f.Reason, Evidence: f.Evidence}, event: EventFailedOutside}
 	case channel.FindingAbsentForGood:
 		if l.absenceCounts(f) {
+			if l.row.TokenLost(l.tokens, f.TokenDead) {
+				return l.hold("it is not there under what is stored of its token, but an earlier life of the ledger may have sent it under a token that is lost; look for it by its content, and resolve it")
+			}
 			return step{
 				move: ledger.Reopen{Fence: own, Proof: ledger.ProofAbsentForGood, ProbeBegan: l.now, TokenDead: f.TokenDead,
 					ClockAllowance: l.clockAllowance, Error: "the probe proved that it was not sent: " + f.Reason},
@@ -103,7 +108,7 @@ func (l look) after(f channel.Finding) step {
 // absenceCounts applies the rules that adapters are not trusted with: a probe that began too early, or that cannot look back
 // to the first send, proves no absence.
 func (l look) absenceCounts(f channel.Finding) bool {
-	if f.TokenDead {
+	if f.TokenDead && !(l.row.ProbeFirst && l.row.Sheet.NeedsStoredToken()) { // else another token may be alive
 		return true
 	}
 	if !l.sheet.NegativeProof || !l.row.Sheet.NegativeProof {
@@ -113,7 +118,11 @@ func (l look) absenceCounts(f channel.Finding) bool {
 		return false
 	}
 	horizon := l.row.Sheet.ProbeHorizon.D()
-	return horizon == 0 || l.now.Sub(l.row.FirstSentAt) < horizon
+	first := l.row.FirstSentAt
+	if first.IsZero() {
+		first = l.firstPossible
+	}
+	return horizon == 0 || l.now.Sub(first) < horizon
 }
 
 // nothing records a look that settled nothing. Twice in a row, a settle time apart, past the time when an absence could count, it is the
@@ -146,6 +155,12 @@ func (l look) unresolved(reason string) step {
 	i := l.row
 	waitOut := !l.now.After(i.AbsenceCountsFrom(l.clockAllowance)) // an answer may still come, late
 	stopped := l.mustStop()
+	if i.ProbeFirst && !i.Accepted() && !i.Held() && !stopped && i.Sheet.Replay == channel.ReplayForEver && !l.noToken() {
+		return step{
+			move:  ledger.Reopen{Fence: i.Fence(), Proof: ledger.ProofReplaySafe, Margin: l.policy.Margin, Error: "the same bytes go again: " + reason},
+			event: EventReopened,
+		}
+	}
 	switch {
 	case l.policy.Unknown == UnknownAbandon && waitOut, l.policy.Unknown == UnknownResend && !stopped && waitOut:
 		return step{
@@ -154,10 +169,16 @@ func (l look) unresolved(reason string) step {
 		}
 	case l.policy.Unknown == UnknownAbandon:
 		return step{move: ledger.Abandon{Fence: i.Fence(), As: ledger.Unknown, Reason: reason, Policy: true}, event: EventAbandoned}
-	case l.policy.Unknown == UnknownResend && !i.Accepted() && !stopped && !i.Held():
+	case l.policy.Unknown == UnknownResend && !i.Accepted() && !stopped && !i.Held() && !l.noToken():
 		return step{move: ledger.Reopen{Fence: i.Fence(), Proof: ledger.ProofResend, Policy: true, Error: "sent again by policy: " + reason}, event: EventReopened}
 	}
 	return l.hold(reason)
+}
+
+// noToken reports whether an earlier life of the ledger may have sent it under a token that is lost, so that there are no bytes to send
+// again.
+func (l look) noToken() bool {
+	return l.row.ProbeFirst && l.row.Sheet.NeedsStoredToken() && l.tokens == 0
 }
 
 func (l look) hold(reason string) step {
@@ -203,7 +224,7 @@ func (l look) wait() time.Duration {
 		return l.heldWait()
 	}
 	wait := l.policy.probeWait(l.row.Probes)
-	if l.row.Stamped() {
+	if l.row.Stamped() || l.row.ProbeFirst {
 		if counts := l.row.AbsenceCountsFrom(l.clockAllowance).Sub(l.now) + 10*time.Millisecond; counts > 0 && counts < wait {
 			wait = counts
 		}

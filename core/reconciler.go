@@ -106,6 +106,7 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) (ledger.
 	taken, err := e.ledger.Move(ctx, k, ledger.ProbeFence{
 		Owner: e.options.Instance, TTL: out.policy.ProbeTimeout + out.policy.CommitBound + out.policy.Margin,
 		ClockAllowance: e.options.ClockAllowance, HeartbeatTimeout: e.options.HeartbeatTimeout,
+		Sheet: out.sheet, FenceTerm: out.policy.FenceTTL,
 	})
 	switch {
 	case errors.Is(err, ledger.ErrFenceAlive), errors.Is(err, ledger.ErrTerminal), refusedFor(err, "nothing-to-probe"):
@@ -119,7 +120,8 @@ func (e *Engine) lookAt(ctx context.Context, out *outlet, k ledger.Key) (ledger.
 		e.report(ctx, taken.Intent, EventLate)
 		return taken.Intent, nil
 	}
-	l := look{row: taken.Intent, now: taken.Now, policy: out.policy, sheet: out.sheet, clockAllowance: e.options.ClockAllowance}
+	l := look{row: taken.Intent, now: taken.Now, policy: out.policy, sheet: out.sheet, clockAllowance: e.options.ClockAllowance,
+		tokens: len(taken.Tokens), firstPossible: taken.FirstPossible}
 	next, r, err := e.settle(ctx, out, taken, l)
 	// It was cancelled, with its run perhaps, or its token is spent: find out, but do not send it again.
 	l.stopped, l.spent = refusedFor(err, "cancel-despite-doubt"), refusedFor(err, "token-life")
@@ -168,9 +170,19 @@ func (e *Engine) probe(ctx context.Context, out *outlet, taken ledger.Result) (f
 	a := channel.Attempt{
 		Intent: i.ForChannel(), Number: i.Attempts, Tokens: taken.Tokens, FirstSentAt: i.FirstSentAt, LastPossibleSend: i.LastPossibleSend,
 	}
+	if a.FirstSentAt.IsZero() { // an earlier life of the ledger may have sent it
+		a.FirstSentAt = taken.FirstPossible
+	}
 	if i.Accepted() {
 		ev := ledger.DecodeEvidence(i.Evidence)
 		a.Accepted = &ev
+	}
+	if i.ProbeFirst && len(a.Tokens) == 0 && out.sheet.Token == channel.TokenDerived { // it is the same as the one that was lost
+		t, _, err := e.makeToken(ctx, out, ledger.Dispatch{Intent: i}, 1)
+		if err != nil {
+			return channel.UnknownFinding(err.Error()), nil
+		}
+		a.Tokens = []channel.Token{t}
 	}
 	ctx, cancel := context.WithTimeout(ctx, out.policy.ProbeTimeout)
 	defer cancel()

@@ -301,6 +301,10 @@ func (e *Engine) successor(ctx context.Context, out *outlet, i ledger.Intent, re
 			_, err = e.write(ctx, i, ledger.PutToken{Fence: i.Fence(), Token: t, NotSent: true})
 		}
 	}
+	if refusedFor(err, "restore-token-lost") { // an earlier life of the ledger may have stored one, and sent it
+		e.finish(ctx, i, ledger.Hold{Fence: i.Fence(), Reason: err.Error(), Look: out.policy.HeldEvery, FreeLane: out.policy.Lane == LaneSkip}, EventHeld)
+		return
+	}
 	if err != nil {
 		e.reopenNotSent(ctx, out, i, fmt.Errorf("a further token version is wanted (%s) but cannot be stored: %w", reason, err), out.policy.backoff(i.Attempts), true)
 		return

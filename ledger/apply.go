@@ -15,6 +15,14 @@ import (
 // what to write, or why nothing may be written: [ErrNoIntent], [ErrFenceLost], [ErrFenceExpired], [ErrFenceAlive],
 // [ErrTerminal], [ErrNumberMoved], a [*RefusedError].
 func Apply(s Snapshot, m Move) (Change, error) {
+	read := s.Intent
+	s.restore()
+	c, err := apply(s, m)
+	c.restored(read)
+	return c, err
+}
+
+func apply(s Snapshot, m Move) (Change, error) {
 	c := Change{Result: Result{Now: s.Now, Tokens: s.Tokens}}
 	if late, ok := m.(Late); ok {
 		return c, late.apply(&s, &c)
@@ -208,8 +216,12 @@ func (i *Intent) clearDoubt() {
 	i.ProbeFirst = false
 }
 
-// keepDoubt turns the stamped attempt into doubt.
+// keepDoubt turns the stamped attempt, and what an earlier life of the ledger may have sent, into doubt.
 func (i *Intent) keepDoubt() {
+	if i.ProbeFirst && !slices.Contains(i.Doubts, earlierLife) {
+		i.Doubts = append(i.Doubts, earlierLife)
+	}
+	i.ProbeFirst = false
 	if i.Stamped() && !slices.Contains(i.Doubts, i.Attempts) {
 		i.Doubts = append(i.Doubts, i.Attempts)
 	}

@@ -78,7 +78,10 @@ func (m Reopen) prove(s *Snapshot, to *Intent) error {
 		}
 		to.SendStartedAt = time.Time{} // clears its own attempt, of no other
 	case ProofAbsentForGood:
-		if !m.TokenDead {
+		if s.tokenLost(m.TokenDead) {
+			return refuse("restore-token-lost", "an earlier life of the ledger may have sent it under a token that is lost")
+		}
+		if !m.TokenDead || s.deathUnproven() {
 			if !i.Sheet.NegativeProof {
 				return refuse("reopen-on-absent-now", "the channel's probe cannot prove an absence")
 			}
@@ -88,12 +91,15 @@ func (m Reopen) prove(s *Snapshot, to *Intent) error {
 			if earliest := i.AbsenceCountsFrom(m.ClockAllowance); !m.ProbeBegan.After(earliest) {
 				return refuse("no-settle-time", "the probe began at %s and counts only after %s", stampText(m.ProbeBegan), stampText(earliest))
 			}
-			if h := i.Sheet.ProbeHorizon.D(); h > 0 && s.Now.Sub(i.FirstSentAt) > h {
+			if h := i.Sheet.ProbeHorizon.D(); h > 0 && s.Now.Sub(s.firstPossible(i)) > h {
 				return refuse("probe-horizon", "the probe cannot look back to the first send")
 			}
 		}
 		to.clearDoubt()
 	case ProofReplaySafe:
+		if s.noToken() {
+			return refuse("restore-token-lost", "the bytes that an earlier life of the ledger may have sent are lost")
+		}
 		life := shortest(i.Sheet.TokenLife.D(), s.Tokens)
 		safe := i.Sheet.Replay == channel.ReplayForEver || i.Sheet.Replay == channel.ReplayWithinLife
 		// What is sent now may arrive a settle time later, and must still find the token honoured.
@@ -103,6 +109,9 @@ func (m Reopen) prove(s *Snapshot, to *Intent) error {
 	case ProofResend:
 		if !m.Policy {
 			return refuse("resend-of-stamped", "the channel's policy does not accept duplicates")
+		}
+		if s.noToken() {
+			return refuse("restore-token-lost", "the token that an earlier life of the ledger may have sent is lost, and is never replaced")
 		}
 	default:
 		return refuse("proof", "%q is no proof", m.Proof)

@@ -28,8 +28,10 @@ func (m ProbeFence) apply(s *Snapshot, c *Change) error {
 	}
 	to := i.clone()
 	to.takeProbing(s, m.Owner, m.TTL)
+	m.learn(s, &to)
 	c.step(i, to, "")
 	c.Phase, c.DueAt = PhaseLook, to.FenceExpiresAt
+	c.Result.FirstPossible = s.firstPossible(to)
 	c.Result.Remaining = m.TTL
 	c.Result.FenceEnded = i.FenceExpiresAt
 	return nil

@@ -20,12 +20,12 @@ func (m PutToken) apply(s *Snapshot, c *Change) error {
 	if m.NotSent { // its own attempt proves nothing against a further version; an earlier one's doubt does
 		doubt.SendStartedAt = time.Time{}
 	}
-	return putToken(s, c, m.Token, m.DrawsFromLane, doubt.InDoubt())
+	return putToken(s, c, m.Token, s.Intent.Sheet, m.DrawsFromLane, doubt.InDoubt())
 }
 
 // putToken stores a version by compare-and-set: the stored one wins. A version for a row that may have been sent is stored
 // only if all versions exclude each other outside, or all earlier ones are dead for good.
-func putToken(s *Snapshot, c *Change, t channel.Token, drawsFromLane, inDoubt bool) error {
+func putToken(s *Snapshot, c *Change, t channel.Token, sheet StampedSheet, drawsFromLane, inDoubt bool) error {
 	if s.Intent.Probing {
 		return &RefusedError{"put token", "probing", "a probing fence makes no tokens"}
 	}
@@ -37,6 +37,9 @@ func putToken(s *Snapshot, c *Change, t channel.Token, drawsFromLane, inDoubt bo
 	}
 	if t.Version != len(s.Tokens)+1 {
 		return &RefusedError{"put token", "version", fmt.Sprintf("version %d does not follow the %d that are stored", t.Version, len(s.Tokens))}
+	}
+	if s.laterTokenLost(sheet) {
+		return &RefusedError{"put token", "restore-token-lost", "an earlier life of the ledger may have made and sent a further version, which is lost: look for it, and resolve the intent"}
 	}
 	if t.Version > 1 && !t.ExcludesEarlier {
 		for _, have := range s.Tokens {
@@ -72,7 +75,7 @@ func (m Stamp) apply(s *Snapshot, c *Change) error {
 		return &RefusedError{"stamp", "times", "send timeout, commit bound and margin must be positive"}
 	}
 	if m.Token != nil {
-		if err := putToken(s, c, *m.Token, m.DrawsFromLane, i.InDoubt()); err != nil {
+		if err := putToken(s, c, *m.Token, StampSheet(m.Sheet), m.DrawsFromLane, i.InDoubt()); err != nil {
 			return err
 		}
 	} else if len(s.Tokens) == 0 {

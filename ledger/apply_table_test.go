@@ -24,6 +24,10 @@ func situations() []situation {
 		{"intent", func(t *testing.T) *shelf { return newShelf() }},
 		{"intent in doubt", func(t *testing.T) *shelf { return newShelf().doubted(t) }},
 		{"intent of a restored ledger", func(t *testing.T) *shelf { return newShelf(func(i *ledger.Intent) { i.ProbeFirst = true }) }},
+		{"of a restored ledger, probing", func(t *testing.T) *shelf { return newShelf().reopened(strong()).learned(t, strong()) }},
+		{"of a restored ledger, probing, its token may be lost", func(t *testing.T) *shelf {
+			return newShelf().reopened(allocated()).learned(t, allocated())
+		}},
 		{"dispatched", func(t *testing.T) *shelf { return newShelf().fenced(t) }},
 		{"stamped", func(t *testing.T) *shelf { return newShelf().stamped(t, strong()) }},
 		{"stamped, replay-safe", func(t *testing.T) *shelf { return newShelf().stamped(t, forEver()) }},
@@ -185,7 +189,7 @@ func TestEveryMoveInEverySituation(t *testing.T) {
 			cells++
 		}
 	}
-	if want := 16 * 37; cells != want {
+	if want := 18 * 37; cells != want {
 		t.Errorf("the table has %d cells, want %d", cells, want)
 	}
 	golden(t, "testdata/moves.txt", b.String())

@@ -19,6 +19,10 @@ type Snapshot struct {
 	Now      time.Time       // the database's clock, read after the lock was taken
 	LedgerID string
 	Epoch    int64 // the ledger's epoch now
+	// Opened is when that epoch was opened; zero for the first one. FenceTerm is the longest fence that the life before it gave out, as
+	// far as whoever opened it said; claims made until Horizon after the opening may have existed before.
+	Opened             time.Time
+	Horizon, FenceTerm time.Duration
 	// Paused is set unless the channel's flag is on or shadow and it is not paused. Only Fence reads it.
 	Paused bool
 	// RunCancelled says that the intent's run was cancelled.
@@ -81,6 +85,9 @@ type Result struct {
 	// Applied is false when something else took precedence and settled the row: late evidence that had arrived, a
 	// cancel, an expiry. The caller reads Intent and goes no further.
 	Applied bool
+	// FirstPossible is, for ProbeFence, the earliest time at which the effect may have been made: what a probe must be able to look back
+	// to. Zero if it was never sent.
+	FirstPossible time.Time
 	// Token is, for PutToken and Stamp, the version that is stored.
 	Token channel.Token
 	Alarm string // set when late evidence reached a terminal row
@@ -118,6 +125,7 @@ const (
 	LogResolved      LogOutcome = "resolved"
 	LogAbandoned     LogOutcome = "abandoned"
 	LogLate          LogOutcome = "late"
+	LogRedriven      LogOutcome = "redriven"
 )
 
 // Detail of a log entry. Only what is set is written.
@@ -127,6 +135,7 @@ type logDetail struct {
 	Reason     string          `json:"reason,omitempty"`
 	By         string          `json:"by,omitempty"`
 	As         string          `json:"as,omitempty"`
+	Of         string          `json:"of,omitempty"`
 	ProbeBegan string          `json:"probe_began,omitempty"`
 	Evidence   json.RawMessage `json:"evidence,omitempty"`
 }

@@ -70,21 +70,22 @@ type Intent struct {
 	DueAt         time.Time
 	ExpiresAt     time.Time
 	CreatedAt     time.Time
-	TraceParent   string // W3C trace context of the claim; empty: none
+	TraceParent   string    // W3C trace context of the claim; empty: none
+	PrunedAt      time.Time // payload, tokens and log were removed then; zero: they are there
 
 	FenceOwner     string
 	FenceNumber    int64 // fence_epoch: only grows
 	FenceExpiresAt time.Time
 	LedgerEpoch    int64 // of the fence
 	Probing        bool  // the fence is a probing fence: no send
-	ProbeFirst     bool  // a new epoch was opened: probe before any send
+	ProbeFirst     bool  // an earlier life of the ledger may have sent it: probe before any send
 
 	Starts           int // fencings that could send; only grows
 	Attempts         int // stamped tries; only grows
 	SendStartedAt    time.Time
 	FirstSentAt      time.Time
 	LastPossibleSend time.Time
-	Doubts           []int // attempts that may have taken effect, before the stamped one; may_have_taken_effect = not empty
+	Doubts           []int // attempts that may have taken effect, before the stamped one; 0: of an earlier life of the ledger. may_have_taken_effect = not empty
 	Sheet            StampedSheet
 
 	Evidence    json.RawMessage // external_ref: encoded by EncodeEvidence
@@ -175,6 +176,9 @@ type StampedSheet struct {
 	NegativeProof          bool             `json:"negative_proof,omitempty"`
 	AcceptedFreesLane      bool             `json:"accepted_frees_lane,omitempty"`
 	EvidenceNamesOneEffect bool             `json:"evidence_names_one_effect,omitempty"`
+	// Token and FindsWithoutToken tell, in a new epoch, what a token that was lost means.
+	Token             channel.TokenKind `json:"token,omitempty"`
+	FindsWithoutToken bool              `json:"finds_without_token,omitempty"`
 }
 
 // StampSheet takes from a sheet what stays with a stamped row.
@@ -183,7 +187,7 @@ func StampSheet(s channel.Sheet) StampedSheet {
 	return StampedSheet{
 		Replay: s.Replay, TokenLife: s.TokenLife, SettleTime: s.SettleTime, ProbeHorizon: s.ProbeHorizon, Probe: s.Probe,
 		NegativeProof: s.NegativeProof, AcceptedFreesLane: s.AcceptedFreesLane,
-		EvidenceNamesOneEffect: s.EvidenceNamesOneEffect,
+		EvidenceNamesOneEffect: s.EvidenceNamesOneEffect, Token: s.Token, FindsWithoutToken: s.FindsWithoutToken,
 	}
 }
 
@@ -194,6 +198,10 @@ func (s StampedSheet) weaker(earlier StampedSheet) StampedSheet {
 	}
 	s.SettleTime = max(s.SettleTime, earlier.SettleTime)
 	s.NegativeProof = s.NegativeProof && earlier.NegativeProof
+	s.FindsWithoutToken = s.FindsWithoutToken && earlier.FindsWithoutToken
+	if earlier.Token != channel.TokenDerived {
+		s.Token = channel.TokenAllocated
+	}
 	switch {
 	case s.Replay == channel.ReplayNever || earlier.Replay == channel.ReplayNever:
 		s.Replay, s.TokenLife = channel.ReplayNever, 0

@@ -147,6 +147,10 @@ type ProbeFence struct {
 	Number int64
 	// Person takes the row even if its fence is alive but is a probing fence or held.
 	Person bool
+	// Sheet and FenceTerm, the longest fence that the channel's policy gives, count for an intent of an earlier life of the ledger: what was
+	// stored of them when it was stamped may be lost.
+	Sheet     channel.Sheet
+	FenceTerm time.Duration
 }
 
 // Probed records a probe that settled nothing and gives the fence back.

@@ -29,6 +29,9 @@ type shelf struct {
 	raised   int64
 	now      time.Time
 	epoch    int64
+	opened   time.Time // of the epoch; zero: the first
+	horizon  time.Duration
+	term     time.Duration
 	seen     time.Time // heartbeat of the fence's owner
 	runOver  bool      // the run was cancelled
 	last     ledger.Change
@@ -61,7 +64,7 @@ func newShelf(change ...func(*ledger.Intent)) *shelf {
 func (s *shelf) snapshot() ledger.Snapshot {
 	snap := ledger.Snapshot{
 		Key: s.row.Key, Found: s.found, Intent: s.row, Tokens: s.tokens, Now: s.now, LedgerID: "ledger", Epoch: s.epoch,
-		RunCancelled: s.runOver, OwnerSeen: s.seen,
+		RunCancelled: s.runOver, OwnerSeen: s.seen, Opened: s.opened, Horizon: s.horizon, FenceTerm: s.term,
 	}
 	for _, l := range s.late {
 		if !s.used[l.ID] {
@@ -161,6 +164,12 @@ func legal(step ledger.Step) error {
 		return bad("committed without evidence")
 	case to.State == ledger.StateAbandoned && to.AbandonedAs == "":
 		return bad("abandoned as nothing")
+	case from.ProbeFirst && !to.ProbeFirst && !to.State.Terminal() && (step.Proof == "" || from.State != ledger.StateDispatched || to.State != ledger.StateIntent):
+		return bad("an earlier life's send is forgotten")
+	case to.ProbeFirst && to.Stamped() && !from.Stamped():
+		return bad("stamped before it was probed")
+	case from.ProbeFirst && (to.AbandonedAs == ledger.NeverSent || to.AbandonedAs == ledger.Refused) && step.Proof != ledger.ProofAbsentForGood && step.Proof != ledger.ProofPerson:
+		return bad("%s, and an earlier life may have sent it", to.AbandonedAs)
 	case from.State == ledger.StateIntent && to.State == ledger.StateAbandoned && len(from.Doubts) > 0:
 		return bad("abandoned despite doubt")
 	case to.State == ledger.StateAbandoned && (to.AbandonedAs == ledger.NeverSent || to.AbandonedAs == ledger.Refused) && len(to.Doubts) > 0:

@@ -25,6 +25,7 @@ func Sheet() channel.Sheet {
 		Begin:                  true,
 		SettleTime:             channel.Duration(DefaultServerSessionTimeout),
 		EvidenceNamesOneEffect: true,
+		FindsWithoutToken:      true, // the Message-ID follows from the intent
 		MaxPayload:             maxPayload,
 		MaxInFlight:            DefaultMaxInFlight,
 		PayloadSchema:          json.RawMessage(schema),

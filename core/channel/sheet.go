@@ -22,6 +22,9 @@ type Sheet struct {
 	NegativeProof bool `json:"negative_proof"`
 	// Begin says that Send calls Attempt.Begin before the wire, always.
 	Begin bool `json:"begin"`
+	// FindsWithoutToken says that the probe finds the effect also where no token is stored, or not the newest: by its content, or by an id
+	// that follows from the intent.
+	FindsWithoutToken bool `json:"finds_without_token,omitempty"`
 	// SettleTime is how long after the last possible send an effect may still show.
 	SettleTime Duration `json:"settle_time"`
 	// ProbeHorizon is how far back a probe can look; 0: as far as needed.

@@ -88,6 +88,7 @@ type Ledger struct {
 	sql         statements
 	schemas     ledger.Schemas
 	notices     *notices
+	pruning     ledger.Pruning[ledger.Key]
 	mover       *mover
 
 	updates sync.Map // stepKind → SQL

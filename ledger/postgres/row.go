@@ -17,7 +17,7 @@ i.fence_owner, i.fence_epoch, i.fence_expires_at, i.ledger_epoch, i.probing, i.p
 i.starts, i.attempts, i.send_started_at, i.first_sent_at, i.last_possible_send, to_json(i.doubtful_attempts)::text, i.sheet::text,
 i.external_ref::text, i.accepted_at, i.probe_at, i.probes, i.unknowns, i.absent_since, i.held_at, i.hold_reason,
 i.cancel_requested_at, i.cancel_reason, i.last_error, i.abandoned_as, i.abandon_reason, i.late_ref::text, i.committed_at,
-i.established, i.decided_by, i.trace_parent, i.queue_seq`
+i.established, i.decided_by, i.trace_parent, i.pruned_at, i.queue_seq`
 
 // intentRow is a row of effect_intents as it was read.
 type intentRow struct {
@@ -28,6 +28,7 @@ type intentRow struct {
 	position                                                                                  *int64
 	payload, doubts                                                                           string
 	due, expires, fenceExpires, sent, first, last, accepted, probe, absent, held, cancel, end *time.Time
+	pruned                                                                                    *time.Time
 }
 
 func (r *intentRow) targets() []any {
@@ -39,7 +40,7 @@ func (r *intentRow) targets() []any {
 		&i.Starts, &i.Attempts, &r.sent, &r.first, &r.last, &r.doubts, &r.sheet,
 		&r.evidence, &r.accepted, &r.probe, &i.Probes, &i.Unknowns, &r.absent, &r.held, &i.HoldReason,
 		&r.cancel, &i.CancelReason, &i.LastError, (*string)(&i.AbandonedAs), &i.AbandonReason, &r.late, &r.end,
-		(*string)(&i.Established), &i.By, &r.trace, &r.seq,
+		(*string)(&i.Established), &i.By, &r.trace, &r.pruned, &r.seq,
 	}
 }
 
@@ -60,6 +61,7 @@ func (r *intentRow) finish() error {
 		{r.due, &i.DueAt}, {r.expires, &i.ExpiresAt}, {r.fenceExpires, &i.FenceExpiresAt}, {r.sent, &i.SendStartedAt},
 		{r.first, &i.FirstSentAt}, {r.last, &i.LastPossibleSend}, {r.accepted, &i.AcceptedAt}, {r.probe, &i.ProbeAt},
 		{r.absent, &i.AbsentSince}, {r.held, &i.HeldAt}, {r.cancel, &i.CancelRequestedAt}, {r.end, &i.CommittedAt},
+		{r.pruned, &i.PrunedAt},
 	} {
 		if t.from != nil {
 			*t.to = t.from.UTC()

@@ -46,6 +46,9 @@ func (s *session) queueLock(k ledger.Key, skipLocked bool, into **intentRow) {
 type around struct {
 	now          time.Time
 	epoch        int64
+	opened       *time.Time // NULL for the first epoch
+	horizon      int64      // microseconds, as is fenceTerm
+	fenceTerm    int64
 	runCancelled bool
 	ownerSeen    time.Time
 	tokens       []channel.Token
@@ -66,7 +69,7 @@ func (s *session) queueAround(keys []ledger.Key, into *[]around) {
 			var a around
 			var seen *time.Time
 			var tokens, late *string
-			if err := rows.Scan(&a.now, &a.epoch, &a.runCancelled, &seen, &tokens, &late); err != nil {
+			if err := rows.Scan(&a.now, &a.epoch, &a.opened, &a.horizon, &a.fenceTerm, &a.runCancelled, &seen, &tokens, &late); err != nil {
 				return err
 			}
 			a.now, a.ownerSeen = a.now.UTC(), utc(seen)
@@ -96,7 +99,8 @@ func split(keys []ledger.Key) (runs, names []string) {
 func (l *Ledger) snapshot(k ledger.Key, row *intentRow, a around) locked {
 	out := locked{snap: ledger.Snapshot{
 		Key: k, Tokens: a.tokens, Late: a.late, Now: a.now, LedgerID: l.id, Epoch: a.epoch, RunCancelled: a.runCancelled,
-		OwnerSeen: a.ownerSeen,
+		OwnerSeen: a.ownerSeen, Opened: utc(a.opened), Horizon: time.Duration(a.horizon) * time.Microsecond,
+		FenceTerm: time.Duration(a.fenceTerm) * time.Microsecond,
 	}}
 	if row != nil {
 		out.seq, out.snap.Found, out.snap.Intent = row.seq, true, row.intent
@@ -121,14 +125,15 @@ func (s *session) load(ctx context.Context, k ledger.Key) (locked, error) {
 
 // aroundSQL reads tokens and late evidence as JSON, for rows that u names: by arrays, or one.
 func (l *Ledger) aroundSQL(one bool) string {
-	from, key, order := `FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS u(run, key, n)`, [2]string{"u.run", "u.key"}, ` ORDER BY u.n`
+	from, key, order := `, unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS u(run, key, n)`, [2]string{"u.run", "u.key"}, ` ORDER BY u.n`
 	if one {
 		from, key, order = ``, [2]string{"$1::uuid", "$2::text"}, ``
 	}
 	at := func(table string) string {
 		return fmt.Sprintf(`%[1]s.run_id = %[2]s AND %[1]s.effect_key = %[3]s`, table, key[0], key[1])
 	}
-	return fmt.Sprintf(`SELECT clock_timestamp(), (SELECT e.epoch FROM %s e ORDER BY e.epoch DESC LIMIT 1),
+	return fmt.Sprintf(`SELECT clock_timestamp(), e.epoch, CASE WHEN e.epoch > 1 THEN e.opened_at END,
+(extract(epoch FROM e.horizon) * 1000000)::bigint, (extract(epoch FROM e.fence_term) * 1000000)::bigint,
 coalesce((SELECT r.status = 'cancelled' FROM %s r WHERE r.id = %s), false),
 (SELECT n.last_seen FROM %s n WHERE n.id = (SELECT i.fence_owner FROM %s i WHERE %s)),
 (SELECT json_agg(json_build_object('v', t.version, 'd', encode(t.token, 'base64'), 'h', encode(t.hint, 'base64'),
@@ -136,8 +141,9 @@ coalesce((SELECT r.status = 'cancelled' FROM %s r WHERE r.id = %s), false),
  'e', t.dead_at IS NOT NULL) ORDER BY t.version)::text FROM %s t WHERE %s),
 (SELECT json_agg(json_build_object('i', v.id, 'p', v.ledger_epoch, 'f', v.fence_epoch, 'w', v.fence_owner, 'a', v.attempt,
  'o', v.outcome, 'e', v.evidence, 'r', v.reason, 't', v.at) ORDER BY v.at, v.id)::text FROM %s v WHERE %s AND v.used_at IS NULL)
-%s%s`, l.table("ledger_epochs"), l.table("agent_runs"), key[0], l.table("engine_instances"), l.table("effect_intents"), at("i"),
-		l.table("effect_tokens"), at("t"), l.table("late_evidence"), at("v"), from, order)
+FROM (SELECT epoch, opened_at, horizon, fence_term FROM %s ORDER BY epoch DESC LIMIT 1) e%s%s`, l.table("agent_runs"), key[0], l.table("engine_instances"), l.table("effect_intents"), at("i"),
+		l.table("effect_tokens"), at("t"), l.table("late_evidence"), at("v"),
+		l.table("ledger_epochs"), from, order)
 }
 
 func readTokens(raw *string) ([]channel.Token, error) {

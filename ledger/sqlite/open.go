@@ -32,6 +32,7 @@ type Ledger struct {
 	writer  writer
 	readers readers
 	schemas ledger.Schemas
+	pruning ledger.Pruning[int64] // the last seq that was looked at
 
 	writeDB, readDB *sql.DB
 	closing         sync.Once

@@ -14,7 +14,7 @@ const columns = `i.run_id, i.effect_key, i.run_epoch, i.state, i.kind, i.channel
 	i.ledger_epoch, i.probing, i.probe_first, i.starts, i.attempts, i.send_started_at, i.first_sent_at, i.last_possible_send,
 	i.doubtful_attempts, i.sheet, i.external_ref, i.accepted_at, i.probe_at, i.probes, i.unknowns, i.absent_since, i.held_at,
 	i.hold_reason, i.cancel_requested_at, i.cancel_reason, i.last_error, i.abandoned_as, i.abandon_reason, i.late_ref,
-	i.committed_at, i.established, i.decided_by, i.trace_parent, i.payload`
+	i.committed_at, i.established, i.decided_by, i.trace_parent, i.pruned_at, i.payload`
 
 // intentRow is a row as it is scanned.
 type intentRow struct {
@@ -35,7 +35,7 @@ func (r *intentRow) into() []any {
 		scanTime{&i.FirstSentAt}, scanTime{&i.LastPossibleSend}, &r.doubts, &r.sheet, &r.externalRef, scanTime{&i.AcceptedAt},
 		scanTime{&i.ProbeAt}, &i.Probes, &i.Unknowns, scanTime{&i.AbsentSince}, scanTime{&i.HeldAt}, &i.HoldReason,
 		scanTime{&i.CancelRequestedAt}, &i.CancelReason, &i.LastError, &i.AbandonedAs, &i.AbandonReason, &r.lateEvidence,
-		scanTime{&i.CommittedAt}, &i.Established, &i.By, &r.trace, &i.Payload,
+		scanTime{&i.CommittedAt}, &i.Established, &i.By, &r.trace, scanTime{&i.PrunedAt}, &i.Payload,
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"github.com/pawlworks/pawl/ledger"
 )
 
 // session is one transaction, our own or a caller's, with everything that runs in it.
@@ -12,10 +14,10 @@ type session struct {
 	l        *Ledger
 	prepare  func(ctx context.Context, query string) (*sql.Stmt, error)
 	readOnly bool
-	caller   bool // the transaction is a caller's own
-	over     bool // it has ended; a handle that was kept is refused
-	epoch    int64
-	reserved time.Time // see ledgerClock.until
+	caller   bool            // the transaction is a caller's own
+	over     bool            // it has ended; a handle that was kept is refused
+	life     ledger.EpochRow // the present one, once it was read
+	reserved time.Time       // see ledgerClock.until
 }
 
 func (s *session) exec(ctx context.Context, query string, args ...any) (changed int64, err error) {

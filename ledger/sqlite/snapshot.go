@@ -32,9 +32,12 @@ const selectSnapshot = `SELECT coalesce((SELECT r.status FROM agent_runs r WHERE
 // is later than whatever it read.
 func (s *session) snapshot(ctx context.Context, k ledger.Key) (ledger.Snapshot, error) {
 	snap := ledger.Snapshot{Key: k, LedgerID: s.l.id}
-	var err error
-	if snap.Epoch, err = s.currentEpoch(ctx); err != nil {
+	life, err := s.currentLife(ctx)
+	if err != nil {
 		return snap, err
+	}
+	if snap.Epoch = life.Epoch; life.Epoch > 1 {
+		snap.Opened, snap.Horizon, snap.FenceTerm = life.OpenedAt, life.Horizon, life.FenceTerm
 	}
 	var (
 		row               intentRow
@@ -69,13 +72,8 @@ func (s *session) snapshot(ctx context.Context, k ledger.Key) (ledger.Snapshot, 
 
 // currentEpoch is the same for a whole transaction.
 func (s *session) currentEpoch(ctx context.Context) (int64, error) {
-	if s.epoch > 0 {
-		return s.epoch, nil
-	}
-	if err := s.row(ctx, "SELECT max(epoch) FROM ledger_epochs", nil, &s.epoch); err != nil {
-		return 0, fmt.Errorf("read the ledger's epoch: %w", err)
-	}
-	return s.epoch, nil
+	life, err := s.currentLife(ctx)
+	return life.Epoch, err
 }
 
 // intent reads one row.

@@ -16,7 +16,7 @@ func FromSheet(s channel.Sheet) *adapterv1.Sheet {
 		FinalWithinNs: int64(s.FinalWithin), AcceptedFreesLane: s.AcceptedFreesLane, LaneRequired: s.LaneRequired,
 		LaneNumbers: s.LaneNumbers, EvidenceNamesOneEffect: s.EvidenceNamesOneEffect,
 		MaxPayload: int64(s.MaxPayload), MaxInFlight: int64(s.MaxInFlight), RatePerMinute: int64(s.RatePerMinute),
-		PayloadSchema: s.PayloadSchema,
+		PayloadSchema: s.PayloadSchema, FindsWithoutToken: s.FindsWithoutToken,
 	}
 }
 
@@ -33,6 +33,7 @@ func ToSheet(m *adapterv1.Sheet) channel.Sheet {
 		LaneNumbers: m.GetLaneNumbers(), EvidenceNamesOneEffect: m.GetEvidenceNamesOneEffect(),
 		MaxPayload: size(m.GetMaxPayload()), MaxInFlight: size(m.GetMaxInFlight()),
 		RatePerMinute: size(m.GetRatePerMinute()), PayloadSchema: m.GetPayloadSchema(),
+		FindsWithoutToken: m.GetFindsWithoutToken(),
 	}
 }
 

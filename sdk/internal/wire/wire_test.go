@@ -90,7 +90,7 @@ var (
 			Probe:     rapid.SampledFrom([]channel.Strength{"", channel.ProbeNone, channel.ProbeHeuristic, channel.ProbeExact}).Draw(t, "probe"),
 			TokenLife: span("life"), NegativeProof: rapid.Bool().Draw(t, "negative"), Begin: rapid.Bool().Draw(t, "begin"), SettleTime: span("settle"), ProbeHorizon: span("horizon"),
 			MayAccept: rapid.Bool().Draw(t, "accept"), FinalWithin: span("final"), AcceptedFreesLane: rapid.Bool().Draw(t, "frees"),
-			LaneRequired: rapid.Bool().Draw(t, "lane"), LaneNumbers: rapid.Bool().Draw(t, "numbers"), EvidenceNamesOneEffect: rapid.Bool().Draw(t, "names"),
+			LaneRequired: rapid.Bool().Draw(t, "lane"), LaneNumbers: rapid.Bool().Draw(t, "numbers"), EvidenceNamesOneEffect: rapid.Bool().Draw(t, "names"), FindsWithoutToken: rapid.Bool().Draw(t, "finds"),
 			MaxPayload: number("payload"), MaxInFlight: number("flight"), RatePerMinute: number("rate"), PayloadSchema: blobs.Draw(t, "schema"),
 		}
 	})

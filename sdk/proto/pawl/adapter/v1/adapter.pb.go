@@ -593,7 +593,8 @@ type Sheet struct {
 	MaxPayload             int64                  `protobuf:"varint,17,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"`
 	MaxInFlight            int64                  `protobuf:"varint,18,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	RatePerMinute          int64                  `protobuf:"varint,19,opt,name=rate_per_minute,json=ratePerMinute,proto3" json:"rate_per_minute,omitempty"`
-	PayloadSchema          []byte                 `protobuf:"bytes,20,opt,name=payload_schema,json=payloadSchema,proto3" json:"payload_schema,omitempty"` // JSON Schema 2020-12, or empty
+	PayloadSchema          []byte                 `protobuf:"bytes,20,opt,name=payload_schema,json=payloadSchema,proto3" json:"payload_schema,omitempty"`                // JSON Schema 2020-12, or empty
+	FindsWithoutToken      bool                   `protobuf:"varint,21,opt,name=finds_without_token,json=findsWithoutToken,proto3" json:"finds_without_token,omitempty"` // the probe finds the effect where no token is stored, too
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
@@ -766,6 +767,13 @@ func (x *Sheet) GetPayloadSchema() []byte {
 		return x.PayloadSchema
 	}
 	return nil
+}
+
+func (x *Sheet) GetFindsWithoutToken() bool {
+	if x != nil {
+		return x.FindsWithoutToken
+	}
+	return false
 }
 
 type ConfigureRequest struct {
@@ -2102,7 +2110,7 @@ const file_pawl_adapter_v1_adapter_proto_rawDesc = "" +
 	"\x05sheet\x18\x02 \x01(\v2\x16.pawl.adapter.v1.SheetR\x05sheet\x12\x1f\n" +
 	"\vsdk_version\x18\x03 \x01(\tR\n" +
 	"sdkVersion\x12%\n" +
-	"\x0eprotocol_minor\x18\x04 \x01(\rR\rprotocolMinor\"\x88\x06\n" +
+	"\x0eprotocol_minor\x18\x04 \x01(\rR\rprotocolMinor\"\xb8\x06\n" +
 	"\x05Sheet\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x120\n" +
@@ -2126,7 +2134,8 @@ const file_pawl_adapter_v1_adapter_proto_rawDesc = "" +
 	"maxPayload\x12\"\n" +
 	"\rmax_in_flight\x18\x12 \x01(\x03R\vmaxInFlight\x12&\n" +
 	"\x0frate_per_minute\x18\x13 \x01(\x03R\rratePerMinute\x12%\n" +
-	"\x0epayload_schema\x18\x14 \x01(\fR\rpayloadSchema\"i\n" +
+	"\x0epayload_schema\x18\x14 \x01(\fR\rpayloadSchema\x12.\n" +
+	"\x13finds_without_token\x18\x15 \x01(\bR\x11findsWithoutToken\"i\n" +
 	"\x10ConfigureRequest\x12)\n" +
 	"\x04call\x18\x01 \x01(\v2\x15.pawl.adapter.v1.CallR\x04call\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\x12\x12\n" +
