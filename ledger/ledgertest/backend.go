@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 )
 
@@ -34,6 +35,8 @@ type Backend struct {
 	// Reopen opens the same database once more, as another process would, with this signer (nil: none). The opener closes it
 	// with t.Cleanup.
 	Reopen func(t *testing.T, signer ledger.Signer) ledger.Ledger
+	// OpenLeases opens the same database once more, with the host's own lease table. The opener closes it with t.Cleanup.
+	OpenLeases func(t *testing.T, leases fence.Table) (ledger.Ledger, error)
 	// OneWriter says that the database lets one transaction write at a time: tests that write while another transaction is
 	// open are not run.
 	OneWriter bool

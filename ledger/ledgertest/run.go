@@ -59,6 +59,6 @@ func topics() []topic {
 	return []topic{
 		claimTopic(), approvalTopic(), fenceTopic(), sendTopic(), commitTopic(), reopenTopic(), lookTopic(), lateTopic(),
 		scanTopic(), laneTopic(), effectsTopic(), channelsTopic(), leaseTopic(), readerTopic(), illegalTopic(), raceTopic(), epochTopic(),
-		accessTopic(), receiptTopic(), traceTopic(),
+		accessTopic(), receiptTopic(), traceTopic(), hostLeaseTopic(),
 	}
 }

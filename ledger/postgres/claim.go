@@ -75,6 +75,9 @@ func (c *claiming) run(ctx context.Context) error {
 	if err := c.admit(ctx); err != nil {
 		return err
 	}
+	if err := c.l.verifyUnleased(ctx, c.e, c.prepared); err != nil {
+		return err
+	}
 	save := false
 	for _, p := range c.prepared {
 		save = save || p.Approval != nil

@@ -98,6 +98,9 @@ func (l *Ledger) beginLocal(ctx context.Context, e executor, out sink, g local) 
 	c := &claiming{l: l, e: e, prepared: []ledger.Prepared{p}, results: make([]ledger.ClaimResult, 1)}
 	key := ledger.Key{RunID: p.RunID, EffectKey: p.EffectKey}
 	c.places = map[ledger.Key][]int{key: {0}}
+	if err := l.verifyUnleased(ctx, e, c.prepared); err != nil {
+		return ledger.Result{}, false, err
+	}
 	var epoch int64
 	clock := fmt.Sprintf(`SELECT clock_timestamp(), max(epoch) FROM %s`, l.table("ledger_epochs"))
 	readClock := func(r rows) error { return r.Scan(&c.now, &epoch) }

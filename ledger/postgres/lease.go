@@ -19,6 +19,7 @@ type leaseRow struct {
 	expires *time.Time
 	now     time.Time
 	epoch   int64 // the ledger's
+	hosted  bool  // it is the host's own, who may know nothing of epochs
 }
 
 func (r *leaseRow) targets() []any {
@@ -28,13 +29,15 @@ func (r *leaseRow) targets() []any {
 // holds reports whether the lease is the run's and has not expired. A nil row is a run that is not there.
 func (r *leaseRow) holds(l fence.Lease) bool {
 	return r != nil && (r.status == string(fence.StatusLeased) || r.status == string(fence.StatusRunning)) && r.owner == l.Fence.Owner &&
-		r.number == l.Fence.Number && r.epoch == l.Fence.Epoch && r.expires != nil && r.now.Before(*r.expires)
+		r.number == l.Fence.Number && (r.epoch == l.Fence.Epoch || r.hosted && l.Fence.Epoch == 0) && r.expires != nil && r.now.Before(*r.expires)
 }
+
+func (l *Ledger) leaseRow() *leaseRow { return &leaseRow{hosted: l.hosted != nil} }
 
 func (s *session) queueLease(l fence.Lease, into **leaseRow) {
 	s.queue(s.l.sql.lease, l.RunID).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			row := &leaseRow{}
+			row := s.l.leaseRow()
 			if err := rows.Scan(row.targets()...); err != nil {
 				return err
 			}
@@ -48,7 +51,7 @@ func (s *session) queueLease(l fence.Lease, into **leaseRow) {
 func verifyLease(ctx context.Context, l *Ledger, e executor, lease fence.Lease) error {
 	var row *leaseRow
 	err := each(ctx, e, func(r rows) error {
-		row = &leaseRow{}
+		row = l.leaseRow()
 		return r.Scan(row.targets()...)
 	}, l.sql.lease, lease.RunID)
 	if err != nil {
@@ -65,11 +68,9 @@ func (l *Ledger) VerifyLease(ctx context.Context, lease fence.Lease) error {
 	if !isUUID(lease.RunID) {
 		return fence.ErrLost
 	}
-	var row leaseRow
+	row := l.leaseRow()
 	err := l.read(ctx, func(ctx context.Context, s *session) error {
-		s.queue(fmt.Sprintf(`SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp(), (SELECT max(epoch) FROM %s) FROM %s WHERE id = $1::uuid`,
-			l.table("ledger_epochs"), l.table("agent_runs")),
-			lease.RunID).QueryRow(func(r pgx.Row) error { return r.Scan(row.targets()...) })
+		s.queue(l.sql.verify, lease.RunID).QueryRow(func(r pgx.Row) error { return r.Scan(row.targets()...) })
 		return s.flush(ctx)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/migrations"
 )
@@ -41,6 +42,9 @@ type Options struct {
 	// Signer makes receipts. nil: they are owed until a ledger with a signer pays them.
 	Signer ledger.Signer
 	Logger *slog.Logger // default slog.Default
+	// Leases maps the host's own lease table, in the same database, to use instead of agent_runs: claims, fences and guards under a lease verify
+	// it there, and a claim without one for a run that somebody holds is refused. nil: agent_runs.
+	Leases *fence.Table
 	// StatementTimeout bounds each transaction of the ledger's own, from 100ms. Default [DefaultStatementTimeout].
 	StatementTimeout time.Duration
 	// MaxConns bounds the pool that is made from URL. 0: the driver's default, or what the URL says.
@@ -72,6 +76,10 @@ func (o *Options) normal() error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.Leases != nil {
+		table, err := o.Leases.Normal()
+		o.Leases, faults = &table, append(faults, err)
+	}
 	return errors.Join(faults...)
 }
 
@@ -88,6 +96,7 @@ type Ledger struct {
 	sql         statements
 	schemas     ledger.Schemas
 	notices     *notices
+	hosted      *hostLeases // nil: leases are in agent_runs
 	pruning     ledger.Pruning[ledger.Key]
 	mover       *mover
 
@@ -125,6 +134,9 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	err := l.check(ctx, o.LedgerID)
 	if err == nil {
 		err = l.raiseReceiptOrder(ctx)
+	}
+	if err == nil && o.Leases != nil {
+		err = l.mapLeases(ctx, *o.Leases)
 	}
 	if err != nil {
 		if l.owned {

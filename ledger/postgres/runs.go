@@ -46,6 +46,9 @@ func (r *runRow) scan(row pgx.Row, more ...any) error {
 
 // CreateRun inserts a run in state ready, or returns the one that is there. [fence.Storage].
 func (l *Ledger) CreateRun(ctx context.Context, n fence.NewRun) (fence.Run, bool, error) {
+	if err := l.ownLeases(); err != nil {
+		return fence.Run{}, false, fmt.Errorf("create run: %w", err)
+	}
 	id, err := runID(n)
 	if err != nil {
 		return fence.Run{}, false, err
@@ -98,6 +101,9 @@ func runID(n fence.NewRun) (string, error) {
 
 // Run returns one run. [fence.ErrNoRun].
 func (l *Ledger) Run(ctx context.Context, id string) (fence.Run, error) {
+	if err := l.ownLeases(); err != nil {
+		return fence.Run{}, fmt.Errorf("run: %w", err)
+	}
 	if !isUUID(id) {
 		return fence.Run{}, fence.ErrNoRun
 	}
@@ -157,6 +163,9 @@ func leased(r fence.Run) bool {
 
 // Acquire takes the lease of a run. [fence.Storage].
 func (l *Ledger) Acquire(ctx context.Context, id string, o fence.AcquireOptions) (fence.Lease, error) {
+	if err := l.ownLeases(); err != nil {
+		return fence.Lease{}, fmt.Errorf("acquire: %w", err)
+	}
 	switch {
 	case o.TTL <= 0:
 		return fence.Lease{}, &ledger.InvalidError{Field: "ttl", Reason: "must be positive"}
@@ -207,6 +216,9 @@ func (l *Ledger) Acquire(ctx context.Context, id string, o fence.AcquireOptions)
 
 // Renew moves the expiry to now + ttl. [fence.ErrLost].
 func (l *Ledger) Renew(ctx context.Context, lease fence.Lease, ttl time.Duration) (fence.Lease, error) {
+	if err := l.ownLeases(); err != nil {
+		return fence.Lease{}, fmt.Errorf("renew: %w", err)
+	}
 	if ttl <= 0 {
 		return fence.Lease{}, &ledger.InvalidError{Field: "ttl", Reason: "must be positive"}
 	}
@@ -241,6 +253,9 @@ func (s *session) lockHeld(ctx context.Context, lease fence.Lease) (fence.Run, c
 
 // Release ends the lease. [fence.ErrLost].
 func (l *Ledger) Release(ctx context.Context, lease fence.Lease, to fence.Status) error {
+	if err := l.ownLeases(); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
 	switch to {
 	case fence.StatusReady, fence.StatusCompleted, fence.StatusFailed, fence.StatusCancelled:
 	default:
@@ -260,6 +275,9 @@ func (l *Ledger) Release(ctx context.Context, lease fence.Lease, to fence.Status
 // CancelRun ends a run whoever holds it, and cancels its unsent intents in the same transaction. Intents that are being sent stop at
 // their next reopen. [fence.ErrNoRun].
 func (l *Ledger) CancelRun(ctx context.Context, id, by, reason string) error {
+	if err := l.ownLeases(); err != nil {
+		return fmt.Errorf("cancel run: %w", err)
+	}
 	if by == "" {
 		return &ledger.InvalidError{Field: "by", Reason: "say who cancels"}
 	}

@@ -7,7 +7,7 @@ type statements struct {
 	lock, lockFree, lockGroup, pick, pickLanes, resolve, nextDue, around, aroundOne string
 	token, deadTokens, late, usedLate, evidenceID, evidenceOwner                    string
 	raiseLane, advance, enqueue, dequeue, wait, want, log, receipt, count           string
-	claim, existing, useApproval, channelsOf, dedupe, lease, channel                string
+	claim, existing, useApproval, channelsOf, dedupe, lease, verify, channel        string
 }
 
 func (l *Ledger) table(name string) string { return quoteName(l.schema) + "." + quoteName(name) }
@@ -81,6 +81,8 @@ SELECT $1, n.slot, $3::text::uuid, $4 FROM (SELECT coalesce(max(slot), 0) + 1 AS
 WHERE n.slot <= $2 ON CONFLICT DO NOTHING`, t("approvals_used")),
 		lease: fmt.Sprintf(`WITH held AS MATERIALIZED (SELECT status, lease_owner, lease_epoch, lease_expires_at FROM %s WHERE id = $1::text::uuid FOR SHARE)
 SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp(), (SELECT max(epoch) FROM %s) FROM held`, t("agent_runs"), t("ledger_epochs")),
+		verify: fmt.Sprintf(`SELECT status, lease_owner, lease_epoch, lease_expires_at, clock_timestamp(), (SELECT max(epoch) FROM %s) FROM %s WHERE id = $1::uuid`,
+			t("ledger_epochs"), t("agent_runs")),
 		channel: fmt.Sprintf(`SELECT channel, kind, sheet::text, flag, paused, pause_reason, approval_required, rate_per_minute, updated_at FROM %s`, t("channels")),
 	}
 }

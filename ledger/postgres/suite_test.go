@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/ledger/ledgertest"
 	"github.com/pawlworks/pawl/ledger/ledgertest/pgtest"
@@ -37,6 +38,14 @@ func backendAt(t *testing.T, direct, url, mode string) ledgertest.Backend {
 	p := pool(t, url+mode)
 	return ledgertest.Backend{
 		Ledger: reopen(t, signer(t)), Dialect: ledgertest.Postgres, Reopen: reopen,
+		OpenLeases: func(t *testing.T, leases fence.Table) (ledger.Ledger, error) {
+			l, err := postgres.Open(t.Context(), postgres.Options{URL: url, Leases: &leases})
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			return l, nil
+		},
 		Exec: func(ctx context.Context, sql string, args ...any) error {
 			_, err := p.Exec(ctx, sql, args...)
 			return err

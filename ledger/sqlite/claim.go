@@ -59,6 +59,9 @@ func (s *session) claimAll(ctx context.Context, claims []ledger.Prepared, result
 		return cmp.Or(strings.Compare(claims[a].Lane, claims[b].Lane), strings.Compare(claims[a].EffectKey, claims[b].EffectKey),
 			strings.Compare(claims[a].RunID, claims[b].RunID))
 	})
+	if err := s.unleased(ctx, claims, now); err != nil {
+		return err
+	}
 	rows := map[string]ledger.ChannelRow{}
 	for _, i := range order {
 		p, err := s.admit(ctx, claims[i], rows, now)

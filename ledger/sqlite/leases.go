@@ -26,6 +26,9 @@ func (l *Ledger) Acquire(ctx context.Context, runID string, o fence.AcquireOptio
 	if o.ReclaimCeiling <= 0 {
 		o.ReclaimCeiling = defaultReclaimCeiling
 	}
+	if err := l.ownLeases(); err != nil {
+		return lease, fmt.Errorf("acquire lease: %w", err)
+	}
 	var refused error // an answer that goes with something written
 	err = l.writer.do(ctx, func(ctx context.Context, s *session) error {
 		lease, refused, err = s.acquire(ctx, runID, o)
@@ -115,6 +118,9 @@ func (s *session) holds(ctx context.Context, l fence.Lease) (fence.Run, error) {
 }
 
 func (s *session) verifyLease(ctx context.Context, l fence.Lease, now time.Time) error {
+	if s.l.hosted != nil {
+		return s.verifyHostLease(ctx, l, now)
+	}
 	r, err := s.holds(ctx, l)
 	if err != nil {
 		return err
@@ -141,6 +147,9 @@ func (l *Ledger) Renew(ctx context.Context, lease fence.Lease, ttl time.Duration
 	if ttl <= 0 {
 		return lease, &ledger.InvalidError{Field: "ttl", Reason: "must be positive"}
 	}
+	if err := l.ownLeases(); err != nil {
+		return lease, fmt.Errorf("renew lease: %w", err)
+	}
 	err := l.writer.do(ctx, func(ctx context.Context, s *session) error {
 		now, err := s.now(ctx)
 		if err != nil {
@@ -166,6 +175,9 @@ func (l *Ledger) Release(ctx context.Context, lease fence.Lease, to fence.Status
 	case fence.StatusReady, fence.StatusCompleted, fence.StatusFailed, fence.StatusCancelled:
 	default:
 		return &ledger.InvalidError{Field: "status", Reason: fmt.Sprintf("%q ends no lease; use ready, completed, failed or cancelled", to)}
+	}
+	if err := l.ownLeases(); err != nil {
+		return fmt.Errorf("release lease: %w", err)
 	}
 	err := l.writer.do(ctx, func(ctx context.Context, s *session) error {
 		r, err := s.holds(ctx, lease)

@@ -86,6 +86,9 @@ func (s *session) beginLocal(ctx context.Context, p ledger.Prepared, g ledger.Gu
 			return r, false, err
 		}
 	}
+	if err := s.unleased(ctx, []ledger.Prepared{p}, now); err != nil {
+		return r, false, err
+	}
 	k := ledger.Key{RunID: p.RunID, EffectKey: p.EffectKey}
 	if first, err = s.insertIntent(ctx, p.Intent(now)); err != nil {
 		return r, false, err

@@ -32,6 +32,7 @@ type Ledger struct {
 	writer  writer
 	readers readers
 	schemas ledger.Schemas
+	hosted  *hostLeases           // nil: leases are in agent_runs
 	pruning ledger.Pruning[int64] // the last seq that was looked at
 
 	writeDB, readDB *sql.DB
@@ -76,6 +77,11 @@ func Open(ctx context.Context, o Options) (_ *Ledger, err error) {
 	}
 	if err := l.begin(ctx, o.LedgerID); err != nil {
 		return nil, err
+	}
+	if o.Leases != nil {
+		if err := l.mapLeases(ctx, *o.Leases); err != nil {
+			return nil, err
+		}
 	}
 	return l, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 )
 
@@ -37,6 +38,10 @@ type Options struct {
 	Logger *slog.Logger
 	// StatementTimeout bounds how long one of our own transactions waits for the write lock. Default DefaultStatementTimeout.
 	StatementTimeout time.Duration
+	// Leases maps the host's own lease table, in the same file, to use instead of agent_runs: claims, fences and guards under a lease verify it
+	// there, and a claim without one for a run that somebody holds is refused. nil: agent_runs. The ledger's clock decides the expiry
+	// ([Ledger.Now]); it is stored as text of RFC 3339 (the ledger's own times are), as datetime() writes it, or in seconds since 1970.
+	Leases *fence.Table
 	// Readers is how many reads run at once. Default DefaultReaders.
 	Readers int
 	// Connector, where it is set, wraps what opens connections: for tests that trace statements or end the process at one.
@@ -76,6 +81,13 @@ func (o Options) validated() (Options, error) {
 		fault("Readers is %d; use 1 to %d, or 0 for the default of %d", o.Readers, maxReaders, DefaultReaders)
 	case o.Readers == 0:
 		o.Readers = DefaultReaders
+	}
+	if o.Leases != nil {
+		table, err := o.Leases.Normal()
+		if err != nil {
+			fault("%w", err)
+		}
+		o.Leases = &table
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

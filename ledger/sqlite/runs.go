@@ -24,6 +24,9 @@ func scanRun(r *fence.Run) []any {
 
 // CreateRun implements [fence.Storage].
 func (l *Ledger) CreateRun(ctx context.Context, run fence.NewRun) (r fence.Run, created bool, err error) {
+	if err := l.ownLeases(); err != nil {
+		return r, false, fmt.Errorf("create run: %w", err)
+	}
 	if run.ID == "" {
 		if run.ID, err = canonical.ResourceRunID(run.IdempotencyKey); err != nil { // no deterministic resource
 			if run.ID, err = newID(); err != nil {
@@ -75,6 +78,9 @@ func (s *session) run(ctx context.Context, id string) (r fence.Run, err error) {
 
 // Run implements [fence.Storage].
 func (l *Ledger) Run(ctx context.Context, runID string) (r fence.Run, err error) {
+	if err := l.ownLeases(); err != nil {
+		return r, fmt.Errorf("run: %w", err)
+	}
 	err = l.readers.read(ctx, func(ctx context.Context, s *session) error {
 		r, err = s.run(ctx, runID)
 		return err
@@ -86,6 +92,9 @@ func (l *Ledger) Run(ctx context.Context, runID string) (r fence.Run, err error)
 func (l *Ledger) CancelRun(ctx context.Context, runID, by, reason string) error {
 	if by == "" {
 		return &ledger.InvalidError{Field: "by", Reason: "is empty; say who cancels"}
+	}
+	if err := l.ownLeases(); err != nil {
+		return fmt.Errorf("cancel run: %w", err)
 	}
 	err := l.writer.do(ctx, func(ctx context.Context, s *session) error {
 		r, err := s.run(ctx, runID)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/ledger/ledgertest"
 	"github.com/pawlworks/pawl/ledger/sqlite"
@@ -37,6 +38,18 @@ func openBackend(t *testing.T) ledgertest.Backend {
 	db := openPlain(t, path)
 	return ledgertest.Backend{
 		Ledger: open(t, new(ledgertest.Signer)), Dialect: ledgertest.SQLite, OneWriter: true, Advance: clock.Advance, Reopen: open,
+		OpenLeases: func(t *testing.T, leases fence.Table) (ledger.Ledger, error) {
+			l, err := sqlite.Open(t.Context(), sqlite.WithClock(sqlite.Options{Path: path, Leases: &leases}, clock))
+			if err != nil {
+				return nil, err
+			}
+			t.Cleanup(func() {
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return l, nil
+		},
 		Exec: func(ctx context.Context, query string, args ...any) error {
 			_, err := db.ExecContext(ctx, query, args...)
 			return err
