@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -150,19 +151,27 @@ func (s *scene) linkProgram() {
 // writeConfig writes the configuration of one engine, as JSON, which is YAML.
 func (s *scene) writeConfig(name, url string, change func(policy, times map[string]any)) string {
 	s.t.Helper()
+	return s.writeConfigWith(name, url, change, nil)
+}
+
+// writeConfigWith is writeConfig with more members.
+func (s *scene) writeConfigWith(name, url string, change func(policy, times map[string]any), more map[string]any) string {
+	s.t.Helper()
 	policy, times := clone(s.policy), clone(s.times)
 	if change != nil {
 		change(policy, times)
 	}
 	home := filepath.Join(s.dir, name)
-	raw, err := json.Marshal(map[string]any{
+	whole := map[string]any{
 		"ledger": map[string]any{"url": url}, "data": filepath.Join(home, "d"), "issuer": issuerName,
 		"receipt_key": filepath.Join(s.dir, "receipt.pem"), "log": map[string]any{"level": "debug", "format": "json"},
 		"engine": times,
 		"channels": map[string]any{
 			s.channel: map[string]any{"adapter": s.adapter, "config": s.settings, "policy": policy},
 		},
-	})
+	}
+	maps.Copy(whole, more)
+	raw, err := json.Marshal(whole)
 	if err == nil {
 		err = os.MkdirAll(home, 0o700)
 	}

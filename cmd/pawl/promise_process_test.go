@@ -18,6 +18,8 @@ import (
 type engine struct {
 	s      *scene
 	name   string
+	verb   string // engine or serve
+	api    string // where a service listens
 	config string
 	log    string
 	pid    int
@@ -36,7 +38,7 @@ func (s *scene) engine(name string, change func(policy, times map[string]any)) *
 
 func (s *scene) newEngine(name, url string, change func(policy, times map[string]any)) *engine {
 	s.t.Helper()
-	e := &engine{s: s, name: name, config: s.writeConfig(name, url, change), log: filepath.Join(s.dir, name, "log")}
+	e := &engine{s: s, name: name, verb: "engine", config: s.writeConfig(name, url, change), log: filepath.Join(s.dir, name, "log")}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.engines = append(s.engines, e)
@@ -51,7 +53,7 @@ func (e *engine) start() {
 		e.s.t.Fatal(err)
 	}
 	defer log.Close()
-	c := exec.Command(e.s.program, "engine", "--config", e.config)
+	c := exec.Command(e.s.program, e.verb, "--config", e.config)
 	c.Dir, c.Stdout, c.Stderr = e.s.dir, log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	exited, started := make(chan struct{}), make(chan error, 1)

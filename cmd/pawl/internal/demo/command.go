@@ -61,6 +61,7 @@ Exit code 0: nothing twice, nothing lost. 1: otherwise.`,
 	f.StringVar(&o.User, "imap-user", o.User, "user of the IMAP server, a name or a whole address: the recipient of all mails there; the password is PAWL_DEMO_IMAP_PASSWORD")
 	f.StringVar(&o.To, "to", o.To, "domain of --imap-user at another mail server, if that is only a name")
 	f.BoolVar(&o.NoProbe, "no-probe", o.NoProbe, "the engine may not ask the outside world what became of an effect")
+	f.BoolVar(&o.Serve, "serve", o.Serve, "run it as a service: claim over HTTP with retries, and hold the scraped counters against the table")
 	f.BoolVar(&o.JSON, "json", o.JSON, "end with one line of JSON")
 	f.BoolVar(&o.Keep, "keep", o.Keep, "keep the demo's directory")
 	f.DurationVar(&o.Timeout, "timeout", o.Timeout, "give up after this long")

@@ -16,16 +16,17 @@ import (
 
 // engine is the child process, started again whenever it is killed.
 type engine struct {
-	config string // path
-	log    *os.File
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	exited chan struct{}
-	starts int
+	command string // engine or serve
+	config  string // path
+	log     *os.File
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	starts  int
 }
 
 // writeConfig writes the configuration that a person would write, as JSON, which is YAML.
-func writeConfig(o Options, w world, dir, ledgerURL, channelName string) (string, error) {
+func writeConfig(o Options, w world, dir, ledgerURL, channelName, listen string) (string, error) {
 	policy := map[string]any{
 		"unknown": "hold", "send_timeout": "2s", "commit_bound": "1s", "margin": "200ms", "fence_ttl": "4s", "probe_timeout": "3s",
 		"backoff_first": "50ms", "backoff_max": "1s", "probe_every": "250ms", "held_every": "2s", "start_ceiling": 1000, "attempt_ceiling": 1000,
@@ -45,6 +46,9 @@ func writeConfig(o Options, w world, dir, ledgerURL, channelName string) (string
 			channelName: map[string]any{"adapter": w.adapter(), "config": w.config(), "policy": policy},
 		},
 	}
+	if o.Serve {
+		c["api"] = map[string]any{"listen": listen}
+	}
 	raw, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return "", err
@@ -53,12 +57,12 @@ func writeConfig(o Options, w world, dir, ledgerURL, channelName string) (string
 	return path, os.WriteFile(path, raw, 0o600) // it holds a password
 }
 
-func newEngine(config, dir string) (*engine, error) {
+func newEngine(command, config, dir string) (*engine, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "engine.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &engine{config: config, log: log}, nil
+	return &engine{command: command, config: config, log: log}, nil
 }
 
 // start starts the engine, unless it runs.
@@ -72,7 +76,7 @@ func (e *engine) start() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "engine", "--config", e.config)
+	cmd := exec.Command(self, e.command, "--config", e.config)
 	cmd.Stdout, cmd.Stderr = e.log, e.log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the engine: %w", err)

@@ -20,6 +20,7 @@ type Options struct {
 	Password string        // of the IMAP server; never printed
 	To       string        // recipients' domain at another mail server
 	NoProbe  bool          // the adapter may not ask the outside world
+	Serve    bool          // through pawl serve: claims over HTTP, counters scraped at the end
 	JSON     bool          // one line of JSON at the end
 	Keep     bool          // keep the demo's directory
 	Timeout  time.Duration // for the whole run

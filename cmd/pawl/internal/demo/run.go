@@ -33,6 +33,7 @@ type demo struct {
 	world     world
 	ledger    ledger.Ledger
 	engine    *engine
+	service   service // with --serve
 	tracker   tracker
 	runID     string
 	keys      []ledger.Key
@@ -92,7 +93,14 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if url == "" {
 		url = "sqlite:" + filepath.Join(d.dir, "ledger.db")
 	}
-	path, err := writeConfig(d.options, d.world, d.dir, url, d.channel())
+	command := "engine"
+	if d.options.Serve {
+		command = "serve"
+		if d.service, err = newService(); err != nil {
+			return err
+		}
+	}
+	path, err := writeConfig(d.options, d.world, d.dir, url, d.channel(), d.service.listen)
 	if err != nil {
 		return err
 	}
@@ -110,7 +118,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 	if d.base, err = d.ledger.Stats(ctx); err != nil {
 		return err
 	}
-	d.engine, err = newEngine(path, d.dir)
+	d.engine, err = newEngine(command, path, d.dir)
 	return err
 }
 
@@ -202,16 +210,26 @@ func (d *demo) claimAll(ctx context.Context) error {
 			}
 			claims = append(claims, ledger.Claim{RunID: d.runID, EffectKey: key, Channel: d.channel(), Payload: payload})
 		}
-		results, err := core.Claim(ctx, d.ledger, claims...)
+		keys, err := d.claim(ctx, claims)
 		if err != nil {
 			return fmt.Errorf("claim: %w", err)
 		}
-		for _, r := range results {
-			d.keys = append(d.keys, r.Key)
-		}
-		d.claimed.Add(int64(len(results)))
+		d.keys = append(d.keys, keys...)
+		d.claimed.Add(int64(len(keys)))
 	}
 	return nil
+}
+
+// claim claims in the ledger, or over HTTP.
+func (d *demo) claim(ctx context.Context, claims []ledger.Claim) (keys []ledger.Key, err error) {
+	if d.options.Serve {
+		return d.service.claim(ctx, claims)
+	}
+	results, err := core.Claim(ctx, d.ledger, claims...)
+	for _, r := range results {
+		keys = append(keys, r.Key)
+	}
+	return keys, err
 }
 
 // strikeAll carries out the schedule.
