@@ -47,6 +47,7 @@ type Server struct {
 	// AllowPlaintextPassword permits a password on a connection without TLS.
 	AllowPlaintextPassword bool `json:"allow_plaintext_password"`
 	passwordKeys
+	OAuth2  *OAuth2 `json:"oauth2"` // access tokens instead of a password
 	account account
 	tls     *tls.Config
 }
@@ -145,6 +146,9 @@ func (c *Config) prepare() error {
 	}
 	if c.IMAP != nil {
 		fault(c.IMAP.prepare())
+		if c.OAuth2 != nil && c.IMAP.OAuth2 != nil && *c.OAuth2 == *c.IMAP.OAuth2 {
+			c.IMAP.account.tokens = c.account.tokens // one grant, one token
+		}
 	}
 	return errors.Join(faults...)
 }
@@ -221,27 +225,40 @@ func (s *Server) prepare(prefix string, missing TLS, ports map[TLS]int) error {
 	if s.Port < 0 || s.Port > 65535 {
 		faults = append(faults, fmt.Errorf("%sport is %d: use 1 to 65535", prefix, s.Port))
 	}
-	secret := password{Value: s.Password, File: s.PasswordFile, Env: s.PasswordEnv}
-	faults = append(faults, secret.validate(prefix))
-	switch {
-	case s.Username == "" && secret.given() > 0:
-		faults = append(faults, fmt.Errorf("%susername is missing although a password is given", prefix))
-	case s.Username != "" && secret.given() == 0:
-		faults = append(faults, fmt.Errorf("%spassword is missing: give one of password, password_file and password_env", prefix))
-	case s.Username != "" && s.TLS == NoTLS && !s.AllowPlaintextPassword:
-		faults = append(faults, fmt.Errorf("%stls is none and a password is given: use TLS, or set %sallow_plaintext_password", prefix, prefix))
-	case s.Username != "":
-		text, err := secret.read(prefix)
-		faults = append(faults, err)
-		s.account = account{username: s.Username, password: text}
-	}
-	s.Password = ""
+	faults = append(faults, s.prepareAccount(prefix))
 	if s.TLS != NoTLS {
 		config, err := s.tlsConfig(prefix)
 		faults = append(faults, err)
 		s.tls = config
 	}
 	return errors.Join(faults...)
+}
+
+// prepareAccount checks who logs in, and how that is shown.
+func (s *Server) prepareAccount(prefix string) error {
+	secret := password{Value: s.Password, File: s.PasswordFile, Env: s.PasswordEnv}
+	s.Password = ""
+	if err := secret.validate(prefix); err != nil {
+		return err
+	}
+	switch {
+	case s.Username == "" && (secret.given() > 0 || s.OAuth2 != nil):
+		return fmt.Errorf("%susername is missing although a password or oauth2 is given", prefix)
+	case s.Username == "":
+		return nil
+	case secret.given() > 0 && s.OAuth2 != nil:
+		return fmt.Errorf("%soauth2 and a password exclude each other: keep one", prefix)
+	case secret.given() == 0 && s.OAuth2 == nil:
+		return fmt.Errorf("%spassword is missing: give one of password, password_file, password_env and oauth2", prefix)
+	case s.TLS == NoTLS && !s.AllowPlaintextPassword:
+		return fmt.Errorf("%stls is none and a password or token is given: use TLS, or set %sallow_plaintext_password", prefix, prefix)
+	case s.OAuth2 != nil:
+		s.account = account{username: s.Username, tokens: newTokens(*s.OAuth2, prefix)}
+		return s.OAuth2.validate(prefix)
+	}
+	text, err := secret.read(prefix)
+	s.account = account{username: s.Username, password: text}
+	return err
 }
 
 func (s *Server) tlsConfig(prefix string) (*tls.Config, error) {

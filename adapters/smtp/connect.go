@@ -25,16 +25,30 @@ type session struct {
 	raw    net.Conn // the TCP connection, below TLS and gate
 	gate   *gate
 	client *gosmtp.Client
+	token  string // the access token, if that is how to log in
 }
 
 // connect opens a session, up to and with authentication. The phase says where it failed.
 func (c *Config) connect(ctx context.Context, until time.Time) (*session, phase, error) {
+	var token string
+	if c.account.tokens != nil { // before the connection, which would wait for it
+		bound, cancel := ctx, func() {}
+		if !until.IsZero() {
+			bound, cancel = context.WithDeadline(ctx, until)
+		}
+		var err error
+		token, err = c.account.tokens.get(bound, "")
+		cancel()
+		if err != nil {
+			return nil, phaseAuth, withCause(bound, err)
+		}
+	}
 	dialer := net.Dialer{Timeout: c.ConnectTimeout.D(), Deadline: until}
 	raw, err := dialer.DialContext(ctx, "tcp", c.address())
 	if err != nil {
 		return nil, phaseConnect, err
 	}
-	s := &session{config: c, raw: raw, gate: &gate{Conn: raw, raw: raw, idle: c.CommandTimeout.D(), until: until}}
+	s := &session{config: c, raw: raw, token: token, gate: &gate{Conn: raw, raw: raw, idle: c.CommandTimeout.D(), until: until}}
 	stop := context.AfterFunc(ctx, s.abort)
 	defer stop()
 	at, err := s.open(ctx)
@@ -65,7 +79,7 @@ func (s *session) open(ctx context.Context) (phase, error) {
 		}
 		return phaseHello, err
 	}
-	return phaseAuth, s.authenticate()
+	return phaseAuth, s.authenticate(ctx)
 }
 
 // encrypt puts TLS between the gate and the wire.
@@ -141,12 +155,13 @@ func offers(answer, extension string) bool {
 	return false
 }
 
-func (s *session) authenticate() error {
+func (s *session) authenticate(ctx context.Context) error {
 	account := s.config.account
-	if account.username == "" {
-		return nil
-	}
 	switch {
+	case account.username == "":
+		return nil
+	case account.tokens != nil:
+		return s.showToken(ctx)
 	case s.client.SupportsAuth(sasl.Plain):
 		return s.client.Auth(sasl.NewPlainClient("", account.username, account.password))
 	case s.client.SupportsAuth(sasl.Login):

@@ -58,7 +58,7 @@ func (i *IMAP) login(ctx context.Context, conn net.Conn) (*store, error) {
 	default:
 		client = imapclient.New(conn, nil)
 	}
-	if err := client.Login(i.account.username, i.account.password).Wait(); err != nil {
+	if err := i.authenticate(ctx, client); err != nil {
 		_ = client.Close()
 		return nil, fmt.Errorf("log in as %s: %w", i.account.username, err)
 	}
@@ -68,6 +68,13 @@ func (i *IMAP) login(ctx context.Context, conn net.Conn) (*store, error) {
 		return nil, fmt.Errorf("open the mailbox %s: %w", i.Mailbox, err)
 	}
 	return &store{client: client, selected: selected}, nil
+}
+
+func (i *IMAP) authenticate(ctx context.Context, client *imapclient.Client) error {
+	if i.account.tokens != nil {
+		return i.showToken(ctx, client)
+	}
+	return client.Login(i.account.username, i.account.password).Wait()
 }
 
 func (s *store) close() {

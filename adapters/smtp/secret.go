@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -59,8 +60,11 @@ func (p password) read(prefix string) (string, error) {
 	return p.Value, nil
 }
 
-// account is a user name with its password.
-type account struct{ username, password string }
+// account is a user name with its password, or with its access tokens.
+type account struct {
+	username, password string
+	tokens             *tokens
+}
 
 // String shows where a server is, without secrets. It also stands for the whole [Config] and [IMAP].
 func (s Server) String() string { return fmt.Sprintf("%s as %q, %s", s.address(), s.Username, s.TLS) }
@@ -73,12 +77,25 @@ func (s Server) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // redact removes the secrets from a text that an outside system wrote: a server may echo what it was told.
 func (a account) redact(text string) string {
-	if a.password == "" {
-		return text
-	}
-	plain := []byte("\x00" + a.username + "\x00" + a.password)
-	for _, secret := range []string{base64.StdEncoding.EncodeToString(plain), base64.StdEncoding.EncodeToString([]byte(a.password)), a.password} {
+	for _, secret := range a.secrets() {
 		text = strings.ReplaceAll(text, secret, hidden)
 	}
 	return text
+}
+
+// secrets are the account's, in each form in which they go over the wire; the longer ones come first.
+func (a account) secrets() []string {
+	if a.tokens != nil {
+		var all []string
+		for _, token := range a.tokens.known() {
+			all = append(all, shown(a.username, token)...)
+		}
+		slices.SortFunc(all, func(x, y string) int { return len(y) - len(x) })
+		return all
+	}
+	if a.password == "" {
+		return nil
+	}
+	plain := []byte("\x00" + a.username + "\x00" + a.password)
+	return []string{base64.StdEncoding.EncodeToString(plain), base64.StdEncoding.EncodeToString([]byte(a.password)), a.password}
 }

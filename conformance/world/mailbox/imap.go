@@ -66,13 +66,17 @@ func show(user *imapmemserver.User, raw []byte, at time.Time) error {
 	return err
 }
 
-func (b inboxes) newServer(tlsConfig *tls.Config, logger *slog.Logger) *imapserver.Server {
+func (b inboxes) newServer(tlsConfig *tls.Config, options Options) *imapserver.Server {
 	return imapserver.New(&imapserver.Options{
 		NewSession: func(*imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
-			return b.server.NewSession(), nil, nil
+			session := b.server.NewSession()
+			if whole, ok := session.(imapserver.SessionIMAP4rev2); ok && options.AcceptToken != nil {
+				return &bearerSession{whole, options}, nil, nil
+			}
+			return session, nil, nil
 		},
 		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapIMAP4rev2: {}},
-		Logger:       slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		Logger:       slog.NewLogLogger(options.Logger.Handler(), slog.LevelWarn),
 		TLSConfig:    tlsConfig,
 		InsecureAuth: true,
 	})

@@ -45,6 +45,10 @@ type Options struct {
 	Users []User
 	// TLS replaces the certificate made on the spot; AuthorityPEM then returns nothing.
 	TLS *tls.Config
+	// AcceptToken tells whether an access token is good for a user, in XOAUTH2 and OAUTHBEARER. nil: neither is offered.
+	AcceptToken func(username, token string) bool
+	// OnlyOAuthBearer offers nothing but OAUTHBEARER over SMTP, and no XOAUTH2 over IMAP.
+	OnlyOAuthBearer bool
 	// RequireAuth refuses MAIL before AUTH.
 	RequireAuth bool
 	// WithoutSMTPUTF8 stops offering the SMTPUTF8 extension.
@@ -112,7 +116,7 @@ func Start(options Options) (*Mailbox, error) {
 		return nil, errors.Join(fmt.Errorf("mailbox: %w", err), m.Close())
 	}
 	m.smtp = m.newSMTPServer(tlsConfig)
-	m.imap = m.inboxes.newServer(tlsConfig, options.Logger)
+	m.imap = m.inboxes.newServer(tlsConfig, options)
 	// Faults at connect stand below TLS, so that even a client that speaks first meets them.
 	m.serve(m.smtp.Serve, &faultyListener{Listener: m.listeners.smtp, mailbox: m})
 	m.serve(m.smtp.Serve, tls.NewListener(&faultyListener{Listener: m.listeners.smtps, mailbox: m}, tlsConfig))

@@ -52,7 +52,12 @@ func (s *session) reach(phase Phase, accepted ...Delivery) error {
 	return s.mailbox.reach(s.conn.Conn(), event)
 }
 
-func (s *session) AuthMechanisms() []string { return []string{sasl.Plain, sasl.Login} }
+func (s *session) AuthMechanisms() []string {
+	if s.mailbox.options.OnlyOAuthBearer {
+		return s.mailbox.options.bearerMechanisms()
+	}
+	return append(s.mailbox.options.bearerMechanisms(), sasl.Plain, sasl.Login)
+}
 
 func (s *session) Auth(mechanism string) (sasl.Server, error) {
 	if err := s.reach(PhaseAuth); err != nil {
@@ -68,6 +73,10 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 		return smtp.ErrAuthFailed
 	}
 	switch mechanism {
+	case XOAUTH2, sasl.OAuthBearer:
+		if s.mailbox.options.AcceptToken != nil {
+			return s.bearer(mechanism), nil
+		}
 	case sasl.Plain:
 		return sasl.NewPlainServer(func(_, username, password string) error { return authenticate(username, password) }), nil
 	case sasl.Login:
