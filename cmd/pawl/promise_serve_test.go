@@ -146,7 +146,7 @@ func TestThreeReplicasKilledAtRandomLoseNoClaimAndMakeEachEffectOnce(t *testing.
 	killer.Go(func() {
 		for n := range kills {
 			s.awaitStats("the work goes on", func(st ledger.Stats) bool { return st.Committed >= n*count/(kills+1) })
-			time.Sleep(time.Duration(random.Int64N(int64(30*time.Millisecond))))
+			time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 			e := f.replicas[random.IntN(len(f.replicas))]
 			e.kill(random.IntN(2) == 0)
 			e.start()
