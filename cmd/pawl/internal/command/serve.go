@@ -106,7 +106,7 @@ func greet(c *cobra.Command, s *server.Server, cfg config.Config, bare bool) {
 	}
 	say("mail on %s goes nowhere: it is written to %s. Try:", demoChannel, s.MailboxPattern())
 	fmt.Fprintf(c.ErrOrStderr(), `
-  curl -s %s/v1/claims -H 'Content-Type: application/json' -d '{
+  curl -s %s/v1/intents -H 'Content-Type: application/json' -d '{
     "run_id": "%s", "channel": "%s",
     "payload": {"to": "reader@example.test", "subject": "Hello", "text": "This mail is sent once."}}'
 

@@ -2,20 +2,17 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
+
+	"github.com/pawlworks/pawl/fence"
 )
 
 const (
 	minBody = 1 << 10
 	maxBody = 64 << 20
-)
-
-var (
-	columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
-	tableName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 )
 
 func (d *decoder) checkService(c Config) {
@@ -78,26 +75,36 @@ func (d *decoder) checkTracing(t Tracing) {
 
 func (d *decoder) checkLeases(l Leases) {
 	at := func(key string) []string { return []string{"ledger", "leases", key} }
-	columns := []struct{ key, value string }{
-		{"run_id", l.RunID}, {"owner", l.Owner}, {"number", l.Number}, {"expires_at", l.ExpiresAt}, {"status", l.Status},
-	}
-	named := len(l.Live) > 0
-	for _, c := range columns {
-		named = named || c.value != ""
-		if c.value != "" && !columnName.MatchString(c.value) {
-			d.fault(at(c.key), "%q is no column name; use letters, digits and _", c.value)
+	if l.Table == "" {
+		if l.RunID+l.Owner+l.Number+l.ExpiresAt+l.Status != "" || len(l.Live) > 0 {
+			d.fault(at("table"), "is missing: name the table that the columns belong to")
 		}
+		return
 	}
-	switch {
-	case l.Table == "" && named:
-		d.fault(at("table"), "is missing: name the table that the columns belong to")
-	case l.Table != "" && !tableName.MatchString(l.Table):
-		d.fault(at("table"), "%q is no table name; use table or schema.table", l.Table)
-	case l.Status != "" && len(l.Live) == 0:
-		d.fault(at("live"), "is missing beside status: list the values under which a lease counts")
-	case l.Status == "" && len(l.Live) > 0:
-		d.fault(at("status"), "is missing beside live: name the column")
+	_, err := l.Fence().Normal()
+	for _, fault := range split(err) {
+		var wrong *fence.TableError
+		if !errors.As(fault, &wrong) {
+			d.fault(at("table"), "%s", fault)
+			continue
+		}
+		key := wrong.Field
+		if key == "name" || key == "schema" {
+			key = "table"
+		}
+		d.fault(at(key), "%s", wrong.Reason)
 	}
+}
+
+// split returns the errors that were joined.
+func split(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what was joined, not what is wrapped
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 func (d *decoder) checkMailbox(m Mailbox) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/core/channel"
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 )
 
@@ -42,6 +43,11 @@ func (e Engine) Options() core.Options {
 		OwedEvery: e.OwedEvery, StopGrace: e.StopGrace, ClockAllowance: e.ClockAllowance, ReclaimRuns: e.ReclaimRuns,
 		ReclaimCeiling: e.ReclaimCeiling,
 	}
+}
+
+// Fence is the mapping in the ledger's terms.
+func (l Leases) Fence() fence.Table {
+	return fence.Table{Name: l.Table, RunID: l.RunID, Owner: l.Owner, Number: l.Number, ExpiresAt: l.ExpiresAt, Status: l.Status, Live: l.Live}
 }
 
 // SlogLevel is the level to log from.

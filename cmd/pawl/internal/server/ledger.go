@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
 	"github.com/pawlworks/pawl/core"
+	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/ledger/postgres"
 	"github.com/pawlworks/pawl/ledger/sqlite"
@@ -48,6 +49,7 @@ func open(ctx context.Context, c config.Config, signs ledger.Signer, logger *slo
 		}
 		l, err := sqlite.Open(ctx, sqlite.Options{
 			Path: path, LedgerID: c.Ledger.ID, Signer: signs, Logger: logger, StatementTimeout: commitBound(c),
+			Leases: leases(c),
 		})
 		if err != nil { // a nil *sqlite.Ledger must not become a ledger.Ledger
 			return nil, unusable(c, err)
@@ -56,12 +58,21 @@ func open(ctx context.Context, c config.Config, signs ledger.Signer, logger *slo
 	}
 	l, err := postgres.Open(ctx, postgres.Options{
 		URL: c.Ledger.URL.Reveal(), Schema: c.Ledger.Schema, LedgerID: c.Ledger.ID, Signer: signs, Logger: logger,
-		StatementTimeout: commitBound(c),
+		StatementTimeout: commitBound(c), Leases: leases(c),
 	})
 	if err != nil {
 		return nil, unusable(c, err)
 	}
 	return l, nil
+}
+
+// leases is the mapping of somebody else's table of leases; nil: the ledger's own.
+func leases(c config.Config) *fence.Table {
+	if c.Ledger.Leases.Table == "" {
+		return nil
+	}
+	table := c.Ledger.Leases.Fence()
+	return &table
 }
 
 // present refuses a file that is not there: opening it would make an empty one.

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
+	"github.com/pawlworks/pawl/cmd/pawl/internal/api"
 	"github.com/pawlworks/pawl/ledger"
 )
 
@@ -57,8 +59,34 @@ func (s *Server) MetricsURL() string {
 }
 
 // offer puts the handlers behind the addresses.
-func (s *Server) offer(ctx context.Context, o Options) error {
-	s.webs[0].server.Handler = http.NotFoundHandler()
+func (s *Server) offer(o Options) error {
+	service, err := api.NewService(api.ServiceOptions{
+		Ledger: s.Ledger, Wake: s.Engine.Wake, Await: s.await, Health: s.Health, PublicKey: s.key.Public(), Issuer: o.Config.Issuer,
+		ClockAllowance: s.Engine.Options().ClockAllowance, Logger: o.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	c := o.Config.API
+	h := api.HandlerOptions{
+		Service: service, Version: o.Version, Logger: o.Logger, MaxClaimBody: int64(c.MaxBody), Stopping: s.stopping.Done(),
+		Rate: float64(c.RequestsPerMinute) / 60, Burst: c.RequestsPerMinute,
+	}
+	handler, err := api.NewHandler(h)
+	if err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	metrics, health, ready := http.NotFoundHandler(), http.HandlerFunc(s.healthz), http.HandlerFunc(s.readyz)
+	if s.webs[0].server.Handler, err = api.Beside(handler, metrics, health, ready); err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	if len(s.webs) > 1 {
+		apart := http.NewServeMux()
+		apart.Handle("GET "+api.PathMetrics, metrics)
+		apart.Handle("GET "+api.PathHealth, health)
+		apart.Handle("GET "+api.PathReady, ready)
+		s.webs[1].server.Handler = apart
+	}
 	return nil
 }
 

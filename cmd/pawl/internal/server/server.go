@@ -106,7 +106,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	if o.API {
-		if err := s.offer(ctx, o); err != nil {
+		if err := s.offer(o); err != nil {
 			return nil, err
 		}
 	}
