@@ -178,8 +178,8 @@ func (l *Ledger) hostLeaseSQL(t fence.Table, columns map[string]hostColumn, lock
 	return fmt.Sprintf(`WITH held AS MATERIALIZED (SELECT %s AS live, coalesce(t.%s::text, '') AS owner, coalesce(t.%s, 0)::bigint AS number,
 t.%s AS expires FROM %s t WHERE t.%s = $1::text%s%s)
 SELECT CASE WHEN live THEN 'leased' ELSE '' END, owner, number,
-greatest(least(expires, '9999-12-31 00:00:00+00'::timestamptz), '0001-01-01 00:00:00+00'::timestamptz), clock_timestamp(),
-(SELECT max(epoch) FROM %s) FROM held`, held(t), fence.Quote(t.Owner), fence.Quote(t.Number), fence.Quote(t.ExpiresAt), t.Relation(l.schema),
+CASE WHEN expires IS NOT NULL THEN greatest(least(expires, '9999-12-31 00:00:00+00'::timestamptz), '0001-01-01 00:00:00+00'::timestamptz) END,
+clock_timestamp(), (SELECT max(epoch) FROM %s) FROM held`, held(t), fence.Quote(t.Owner), fence.Quote(t.Number), fence.Quote(t.ExpiresAt), t.Relation(l.schema),
 		fence.Quote(t.RunID), columns[t.RunID].cast(), lock, l.table("ledger_epochs"))
 }
 

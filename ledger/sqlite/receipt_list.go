@@ -17,15 +17,24 @@ type listed struct {
 	issue int64
 }
 
+// selectReceipts is the query of a page. One run's receipts are few: with the plus, the order of issue is no index to go by.
+func selectReceipts(runID string) string {
+	where, order := "issue > ?", "issue"
+	if runID != "" {
+		where, order = "run_id = ? AND +issue > ?", "+issue"
+	}
+	return "SELECT " + receiptColumns + ", issue FROM receipts WHERE " + where + " ORDER BY " + order + " LIMIT ?"
+}
+
 // listReceipts reads issued receipts after a place.
 func (l *Ledger) listReceipts(ctx context.Context, runID string, after int64, limit int) (page []listed, err error) {
-	where, args := "issue > ?", []any{after}
-	if runID != "" { // by the run's own, which are few: with the plus the order of issue is no index to go by
-		where, args = "run_id = ? AND +issue > ?", []any{runID, after}
+	args := []any{after, limit}
+	if runID != "" {
+		args = []any{runID, after, limit}
 	}
 	err = l.readers.read(ctx, func(ctx context.Context, s *session) error {
 		page = nil
-		return s.each(ctx, "SELECT "+receiptColumns+", issue FROM receipts WHERE "+where+" ORDER BY issue LIMIT ?", append(args, limit),
+		return s.each(ctx, selectReceipts(runID), args,
 			func(scan func(...any) error) error {
 				var one listed
 				var err error
