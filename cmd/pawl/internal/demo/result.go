@@ -32,6 +32,8 @@ type Result struct {
 	ElapsedMS        int64  `json:"elapsed_ms"`
 	// HeldIntents lists every held intent with its reason.
 	HeldIntents []HeldIntent `json:"held_intents,omitempty"`
+	// Scraped are the service's own counters, with --serve.
+	Scraped *Scraped `json:"scraped,omitempty"`
 	// Directory is where the demo's files are, where they were kept.
 	Directory string `json:"directory,omitempty"`
 }
@@ -46,7 +48,7 @@ type HeldIntent struct {
 // Good reports whether the promise held: nothing twice, nothing lost, a verified receipt for each commit.
 func (r Result) Good() bool {
 	return r.Duplicates == 0 && r.Lost == 0 && r.Claimed > 0 && r.Committed+r.Held+r.Abandoned == r.Claimed &&
-		r.ReceiptsVerified == r.Committed
+		r.ReceiptsVerified == r.Committed && (r.Scraped == nil || r.Scraped.agrees(r))
 }
 
 // result reads the ledger, asks the outside world for its count, and verifies the receipts.
@@ -121,6 +123,9 @@ func (r Result) Print(w io.Writer, asJSON bool) error {
 	row("receipts verified", r.ReceiptsVerified, "with the public key alone")
 	row("time to recover", time.Duration(r.RecoverMedianMS)*time.Millisecond,
 		fmt.Sprintf("median, from a kill to the settling of what was under way; longest %s", time.Duration(r.RecoverMostMS)*time.Millisecond))
+	if c := r.Scraped; c != nil {
+		row("scraped", c.Committed, fmt.Sprintf("committed by /metrics; abandoned %d, held %d, unfinished %d, receipts owed %d", c.Abandoned, c.Held, c.Unfinished, c.OwedReceipts))
+	}
 	row("seed", r.Seed, "")
 	if err := t.Flush(); err != nil {
 		return err

@@ -161,6 +161,14 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 	if cause := context.Cause(working); err != nil && cause != nil {
 		err = cause
 	}
+	var scraped *Scraped
+	if d.options.Serve && err == nil {
+		scraped = new(Scraped)
+		*scraped, err = d.service.scrape(working, d.base)
+		if err != nil {
+			scraped = nil
+		}
+	}
 	stop(nil)
 	helpers.Wait()
 	d.progress.end(d.out)
@@ -171,6 +179,7 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 	defer cancel()
 	err = errors.Join(err, d.engine.stop(grace))
 	r, countErr := d.result(grace)
+	r.Scraped = scraped
 	return r, errors.Join(err, countErr)
 }
 
