@@ -9,7 +9,6 @@
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
 const ALGORITHM = 'sha256:dreamnet-sorted-json:v0';
-const PAYLOAD_TYPE = 'application/vnd.dreamnet.receipt.v1+json';
 const MAX_LINE = 1 << 20;
 
 // Canonical JSON: members sorted by UTF-16 code units, no white space, strings
@@ -67,12 +66,12 @@ function base64(source, what) {
   return bytes;
 }
 
-// envelope checks the DSSE signature and returns the signed text.
+// envelope checks the DSSE signature, then what was signed.
 function envelope(line, keys) {
   const e = parse(line, 'envelope');
   fields(e, 'envelope', ['payload', 'payloadType', 'signatures']);
   strings(e, 'envelope', ['payload', 'payloadType']);
-  demand(e.payloadType === PAYLOAD_TYPE, 'schema', `payload type ${e.payloadType} is unknown`);
+  demand(forms.has(e.payloadType), 'schema', `payload type ${e.payloadType} is unknown`);
   demand(Array.isArray(e.signatures) && e.signatures.length === 1, 'schema', 'envelope needs exactly one signature');
   const [s] = e.signatures;
   fields(s, 'signature', ['keyid', 'sig']);
@@ -82,11 +81,10 @@ function envelope(line, keys) {
   demand(key, 'signature', `no trusted key has the id ${s.keyid}`);
   const header = Buffer.from(`DSSEv1 ${Buffer.byteLength(e.payloadType)} ${e.payloadType} ${body.length} `);
   demand(verify(null, Buffer.concat([header, body]), key, base64(s.sig, 'signature')), 'signature', 'does not match the content');
-  return text(body);
+  forms.get(e.payloadType)(parse(text(body), 'receipt'));
 }
 
-function receipt(line, keys) {
-  const r = parse(envelope(line, keys), 'receipt');
+function receipt(r) {
   const top = ['schemaVersion', 'receiptId', 'issuer', 'issuedAt', 'digest', 'verificationStatus'];
   fields(r, 'receipt', [...top, 'spore', 'provenance']);
   strings(r, 'receipt', top);
@@ -103,6 +101,33 @@ function receipt(line, keys) {
   demand(contentHash === stamped({ kind, payload, subjectKey }), 'content_integrity', 'contentHash does not recompute');
   demand(r.digest === stamped({ contentHash, issuer: r.issuer, kind, subjectKey }), 'identity', 'digest does not recompute');
 }
+
+// interchange is receipt.v1. It carries the hash of its content only.
+function interchange(r) {
+  const all = ['schemaVersion', 'receiptId', 'issuerId', 'subjectHash', 'timestamp', 'digest'];
+  fields(r, 'receipt', all, ['proofArtifactId']);
+  strings(r, 'receipt', Object.keys(r));
+  demand(r.schemaVersion === 'receipt.v1', 'schema', `${r.schemaVersion} is unknown`);
+  demand(/^[0-9a-f]{64}$/.test(r.subjectHash), 'schema', 'subjectHash is no hash');
+  demand(r.digest === hash(canonical({ issuer: r.issuerId, subjectHash: r.subjectHash })), 'identity', 'digest does not recompute');
+}
+
+// artifact is proof-artifact.v1. A signature inside it is not checked: the form does not say how it is made.
+function artifact(a) {
+  const all = ['schemaVersion', 'artifactId', 'creatorId', 'artifactType', 'contentHash', 'createdIso'];
+  fields(a, 'artifact', [...all, 'evidenceData'], ['signature']);
+  strings(a, 'artifact', Object.hasOwn(a, 'signature') ? [...all, 'signature'] : all);
+  demand(a.schemaVersion === 'proof-artifact.v1', 'schema', `${a.schemaVersion} is unknown`);
+  const data = a.evidenceData;
+  demand(data !== null && typeof data === 'object' && !Array.isArray(data), 'schema', 'evidenceData is not an object');
+  demand(a.contentHash === hash(canonical(data)), 'content_integrity', 'contentHash does not recompute');
+}
+
+const forms = new Map([
+  ['application/vnd.dreamnet.receipt.v1+json', receipt],
+  ['application/vnd.dreamnet.interchange-receipt.v1+json', interchange],
+  ['application/vnd.dreamnet.proof-artifact.v1+json', artifact],
+]);
 
 // lines yields one Buffer a line; null stands for a line too long to be a receipt.
 async function* lines(path) {
@@ -139,7 +164,7 @@ for await (const line of lines(file)) {
   number++;
   try {
     demand(line !== null, 'schema', 'the line is too long');
-    receipt(text(line), keys);
+    envelope(text(line), keys);
   } catch (err) {
     refused++;
     console.log(`line ${number}: refused: ${err.message}`);

@@ -15,8 +15,8 @@ import (
 )
 
 func newReceipt() *cobra.Command {
-	c := &cobra.Command{Use: "receipt", Short: "Verify and export receipts, and make their keys"}
-	c.AddCommand(newReceiptVerify(), newReceiptExport(), newReceiptKeygen())
+	c := &cobra.Command{Use: "receipt", Short: "Verify, convert and export receipts, and make their keys"}
+	c.AddCommand(newReceiptVerify(), newReceiptConvert(), newReceiptExport(), newReceiptKeygen())
 	return c
 }
 
