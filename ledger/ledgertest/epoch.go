@@ -13,6 +13,16 @@ func epochTopic() topic {
 		{name: "an intent that may have been sent before is probed before it is sent", run: restoredProbes},
 		{name: "a cancel does not call it never sent", run: restoredCancel},
 		{name: "fences and leases of the old epoch never match, and their evidence lands", run: newEpoch},
+		{name: "a new epoch is opened by a person, on the epoch that was shown", run: epochOpens},
+		{name: "of several openings at once one is made", run: epochOpensOnce},
+		{name: "what has not ended is marked, what has ended is not", run: epochMarks},
+		{name: "a stamp under the old epoch is refused", run: epochStamp},
+		{name: "new claims are probed first until the horizon", run: epochHorizon},
+		{name: "a claim that commits beside the opening is probed first", run: epochBeside, needsWriters: true},
+		{name: "an absence counts after the fences of the life before, and then it is sent", run: epochAbsence},
+		{name: "a token that may have been lost is never replaced", run: epochToken},
+		{name: "no SQL forgets that an earlier life may have sent it", run: epochSQL},
+		{name: "epochs are numbered, and never changed", run: epochRows},
 	}}
 }
 
@@ -60,7 +70,7 @@ func newEpoch(f *fixture) {
 	_, l := f.leased("worker-1")
 	before, err := f.Ledger.Epoch(f.ctx())
 	f.must(err)
-	f.must(f.Exec(f.ctx(), "INSERT INTO ledger_epochs (ledger_id, epoch) SELECT ledger_id, epoch + 1 FROM ledger_epochs"))
+	f.openEpoch(0, 0)
 	fresh := f.Reopen(f.t, &Signer{})
 	epoch, err := fresh.Epoch(f.ctx())
 	f.must(err)

@@ -59,6 +59,9 @@ func sqlMoves(emptyList string) []sqlMove {
 		{"last possible send earlier", "?.?......", "last_possible_send = effect_intents.created_at"},
 		{"forget the first send", "+.+......", "first_sent_at = NULL"},
 		{"another payload", ".........", `payload = '{"to":"mallory"}'`},
+		{"take the payload away", ".........", "payload = ''"},
+		{"call it pruned", ".........", "pruned_at = '2001-01-01T00:00:00.000000Z'"},
+		{"prune it on the day it ended, or before", ".........", "payload = '', pruned_at = '2001-01-01T00:00:00.000000Z'"},
 		{"another digest", ".........", "payload_digest = '" + strings.Repeat("0", 64) + "'"},
 		{"another key", ".........", "effect_key = 'mail:other'"},
 		{"another run", ".........", "run_id = '00000000-0000-4000-8000-000000000000'"},
@@ -239,6 +242,7 @@ func tableInserts(f *fixture) {
 		{"with an owner", ", fence_owner", ", 'x'", '.'}, {"with starts", ", starts", ", 1", '.'}, {"with attempts", ", attempts", ", 1", '.'},
 		{"with a stamp", ", send_started_at", ", " + now, '.'}, {"with a first send", ", first_sent_at", ", " + now, '.'},
 		{"with evidence", ", external_ref", ", " + evidence, '.'}, {"with late evidence", ", late_ref", ", " + evidence, '.'},
+		{"pruned", ", pruned_at", ", " + now, '.'},
 		{"with a place in a lane", ", lane, lane_position", ", 'insert-" + f.run + "', 1", '.'},
 	} {
 		claim := f.newClaim()
@@ -260,8 +264,13 @@ func tableAppendOnly(f *fixture) {
 	f.move(k, ledger.Late{Key: k, Fence: i.Fence(), Attempt: 1, Outcome: ledger.LateNotSent})
 	for name, set := range map[string]string{
 		"effect_tokens": "token = NULL", "outbox_dispatch_log": "outcome = 'sent'", "late_evidence": "attempt = 9", "receipts": "outcome = 'held'",
-		"evidence_ids": "evidence_id = 'mine'",
+		"evidence_ids": "evidence_id = 'mine'", "redrives": "reason = 'mine'",
 	} {
+		k := k
+		if name == "redrives" {
+			k = f.abandoned()
+			f.redrive(again(k))
+		}
 		if f.queryInt("SELECT count(*) FROM "+name+where(k)) == 0 {
 			f.t.Errorf("%s has no row to try it on", name)
 		}

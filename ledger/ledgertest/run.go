@@ -58,7 +58,7 @@ type testCase struct {
 func topics() []topic {
 	return []topic{
 		claimTopic(), approvalTopic(), fenceTopic(), sendTopic(), commitTopic(), reopenTopic(), lookTopic(), lateTopic(),
-		scanTopic(), laneTopic(), effectsTopic(), channelsTopic(), leaseTopic(), readerTopic(), illegalTopic(), raceTopic(), epochTopic(),
+		scanTopic(), laneTopic(), effectsTopic(), channelsTopic(), leaseTopic(), readerTopic(), illegalTopic(), raceTopic(), epochTopic(), redriveTopic(), retentionTopic(),
 		accessTopic(), receiptTopic(), traceTopic(), hostLeaseTopic(),
 	}
 }

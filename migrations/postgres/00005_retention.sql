@@ -70,7 +70,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- As before, and an intent that has ended may be pruned.
+-- As before, and an intent that has ended may be pruned. In a new epoch a last possible send may be known before a first one.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION effect_intents_move() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -93,8 +93,8 @@ BEGIN
         OR NEW.ledger_epoch < OLD.ledger_epoch THEN
         why := 'fence numbers, starts, attempts and epochs only grow';
     ELSIF OLD.last_possible_send IS NOT NULL
-        AND (NEW.last_possible_send IS NULL OR NEW.last_possible_send < OLD.last_possible_send
-             OR NEW.first_sent_at IS DISTINCT FROM OLD.first_sent_at) THEN
+        AND (NEW.last_possible_send IS NULL OR NEW.last_possible_send < OLD.last_possible_send)
+        OR OLD.first_sent_at IS NOT NULL AND NEW.first_sent_at IS DISTINCT FROM OLD.first_sent_at THEN
         why := 'the last possible send is never moved earlier, the first send never changes';
     ELSIF NEW.late_ref IS NOT NULL THEN
         why := 'late_ref is for intents that have ended';
