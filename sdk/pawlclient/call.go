@@ -176,19 +176,20 @@ func (c *Client) failed(r call, err error) error {
 	if c.token != "" && strings.Contains(err.Error(), c.token) {
 		err = errors.New(strings.ReplaceAll(err.Error(), c.token, hiddenToken))
 	}
-	return &unreachableError{fmt.Sprintf("%s %s of %s", r.method, r.route(), c.base.Host), err}
+	return &UnreachableError{fmt.Sprintf("%s %s of %s", r.method, r.route(), c.base.Host), err}
 }
 
 const hiddenToken = "(hidden)"
 
-// unreachableError keeps its cause for errors.Is, such as context.DeadlineExceeded.
-type unreachableError struct {
-	what string
-	err  error
+// UnreachableError says that a request got no answer that could be read. The cause is kept for errors.Is, such as
+// context.DeadlineExceeded.
+type UnreachableError struct {
+	What string // such as "GET /v1/stats of pawl.example.org"
+	Err  error
 }
 
-func (e *unreachableError) Error() string { return e.what + ": " + e.err.Error() }
-func (e *unreachableError) Unwrap() error { return e.err }
+func (e *UnreachableError) Error() string { return e.What + ": " + e.Err.Error() }
+func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // neverSent reports that no connection was made, so that nothing can have arrived.
 func neverSent(err error) bool {

@@ -22,6 +22,8 @@ type Channel struct {
 	Dispatched       int             `json:"dispatched"`
 	Accepted         int             `json:"accepted"`
 	Held             int             `json:"held"`
+	OldestWaiting    float64         `json:"oldest_waiting_seconds"`
+	OldestUnknown    float64         `json:"oldest_unknown_seconds" doc:"Of held intents"`
 	Health           *ChannelHealth  `json:"health,omitempty" doc:"Left out where the answering process runs no engine, or not this channel"`
 }
 

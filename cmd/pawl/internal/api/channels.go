@@ -53,6 +53,7 @@ func (s *Service) viewChannel(r ledger.ChannelRow, stats ledger.Stats) (pawlclie
 		Name: r.Name, Kind: r.Kind, Flag: string(r.Flag), Paused: r.Paused, PauseReason: r.PauseReason, ApprovalRequired: r.ApprovalRequired,
 		RatePerMinute: r.RatePerMinute, Replay: string(r.Sheet.Replay), Probe: string(r.Sheet.Probe), UpdatedAt: r.UpdatedAt,
 		Waiting: counts.Waiting, Dispatched: counts.Dispatched, Accepted: counts.Accepted, Held: counts.Held,
+		OldestWaiting: counts.OldestWaiting.Seconds(), OldestUnknown: counts.OldestUnknown.Seconds(),
 	}
 	if seen, ok := s.health(r.Name); ok {
 		view.Health = &seen

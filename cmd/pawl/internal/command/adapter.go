@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlworks/pawl/cmd/pawl/internal/observe"
 	"github.com/pawlworks/pawl/cmd/pawl/internal/server"
 	"github.com/pawlworks/pawl/core/channel"
 	"github.com/pawlworks/pawl/sdk"
@@ -148,7 +149,7 @@ func newAdapterServe() *cobra.Command {
 		Long: `Serve a bundled adapter to the engine that started this process. The engine runs it; by hand it only says that no engine
 is there.`,
 		Args: exactly("NAME"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			b, ok := server.FindBundled(args[0])
 			if !ok {
 				return usage("%q is not a bundled adapter; %s", args[0], suggest(args[0], server.BundledNames()))
@@ -156,6 +157,11 @@ is there.`,
 			if os.Getenv(adapterCookie) == "" {
 				return usage("no engine started this process: name the adapter in pawl.yaml and run pawl engine, or look at it with pawl adapter describe %s", b.Name)
 			}
+			end, err := observe.StartAdapter(c.Context(), "pawl-adapter-"+b.Name, version().Version)
+			if err != nil { // it does its work without traces
+				fmt.Fprintln(c.ErrOrStderr(), err)
+			}
+			defer end()
 			return silently(sdk.Serve(b.Adapter, nil))
 		},
 	}

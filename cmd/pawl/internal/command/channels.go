@@ -4,34 +4,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
 	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
-
-// channelView is a channel as JSON. The fields are stable.
-type channelView struct {
-	Name             string    `json:"name"`
-	Kind             string    `json:"kind"`
-	Flag             string    `json:"flag"`
-	Paused           bool      `json:"paused"`
-	PauseReason      string    `json:"pause_reason,omitempty"`
-	ApprovalRequired bool      `json:"approval_required"`
-	RatePerMinute    int       `json:"rate_per_minute,omitempty"`
-	Replay           string    `json:"replay"`
-	Probe            string    `json:"probe"`
-	UpdatedAt        time.Time `json:"updated_at,omitzero"`
-}
-
-func viewChannel(r ledger.ChannelRow) channelView {
-	return channelView{
-		Name: r.Name, Kind: r.Kind, Flag: string(r.Flag), Paused: r.Paused, PauseReason: r.PauseReason, ApprovalRequired: r.ApprovalRequired,
-		RatePerMinute: r.RatePerMinute, Replay: string(r.Sheet.Replay), Probe: string(r.Sheet.Probe), UpdatedAt: r.UpdatedAt,
-	}
-}
 
 func newChannels() *cobra.Command {
 	c := &cobra.Command{
@@ -45,23 +23,19 @@ once. An engine pauses a channel by itself when the outside system refuses its c
 }
 
 func newChannelsList() *cobra.Command {
-	var from source
+	var from reach
 	var out output
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the channels that are in the ledger",
 		Args:  none,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-				rows, err := l.ChannelRows(c.Context())
+			return from.with(c, func(s session) error {
+				views, err := s.Channels(c.Context())
 				if err != nil {
 					return err
 				}
-				views := []channelView{}
-				for _, r := range rows {
-					views = append(views, viewChannel(r))
-				}
-				return out.print(c, views, func(w io.Writer) {
+				return out.print(c, append([]pawlclient.Channel{}, views...), func(w io.Writer) {
 					row(w, "CHANNEL", "FLAG", "PAUSED", "APPROVAL", "RATE", "REPLAY", "PROBE", "REASON")
 					for _, v := range views {
 						row(w, v.Name, v.Flag, yes(v.Paused), yes(v.ApprovalRequired), rate(v.RatePerMinute), v.Replay, v.Probe, v.PauseReason)
@@ -90,48 +64,61 @@ func rate(perMinute int) string {
 }
 
 // changeChannel is a command that changes one channel and prints it.
-func changeChannel(c *cobra.Command, change func(c *cobra.Command, l ledger.Ledger, args []string) error) *cobra.Command {
-	from, out := new(source), new(output)
+func changeChannel(c *cobra.Command, change func(c *cobra.Command, s session, by string, args []string) (pawlclient.Channel, error)) *cobra.Command {
+	from, out, by := new(reach), new(output), ""
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-			if err := change(c, l, args); err != nil {
-				return err
+		return from.with(c, func(s session) error {
+			if by == "" {
+				by = login()
 			}
-			r, err := l.ChannelRow(c.Context(), args[0])
+			v, err := change(c, s, by, args)
 			if err != nil {
-				return err
+				return unknownChannel(err)
 			}
-			return out.print(c, viewChannel(r), func(w io.Writer) {
-				row(w, r.Name, "flag "+string(r.Flag), "paused "+yes(r.Paused), r.PauseReason)
+			return out.print(c, v, func(w io.Writer) {
+				row(w, v.Name, "flag "+v.Flag, "paused "+yes(v.Paused), v.PauseReason)
 			})
 		})
 	}
 	from.flags(c)
 	out.flags(c)
+	c.Flags().StringVar(&by, "by", "", "who does it, for the audit trail (default: your login name)")
 	return c
 }
 
-func newChannelsPause() *cobra.Command {
+func pauseChannel(use, short string) *cobra.Command {
 	var reason string
 	c := changeChannel(&cobra.Command{
-		Use: "pause CHANNEL", Short: "Stop sending on a channel; claims are still taken", Args: exactly("CHANNEL"),
-	}, func(c *cobra.Command, l ledger.Ledger, args []string) error {
+		Use: use, Short: short, Args: exactly("CHANNEL"),
+	}, func(c *cobra.Command, s session, by string, args []string) (pawlclient.Channel, error) {
 		if reason == "" {
-			return usage("--reason is missing: say why, for whoever resumes it")
+			return pawlclient.Channel{}, usage("--reason is missing: say why, for whoever resumes it")
 		}
-		return l.SetPaused(c.Context(), args[0], true, reason)
+		return s.PauseChannel(c.Context(), args[0], by, reason)
 	})
 	c.Flags().StringVar(&reason, "reason", "", "why; required")
 	return c
 }
 
-func newChannelsResume() *cobra.Command {
+func resumeChannel(use, short string) *cobra.Command {
 	return changeChannel(&cobra.Command{
-		Use: "resume CHANNEL", Short: "Let a paused channel send again", Args: exactly("CHANNEL"),
-	}, func(c *cobra.Command, l ledger.Ledger, args []string) error {
-		return l.SetPaused(c.Context(), args[0], false, "")
+		Use: use, Short: short, Args: exactly("CHANNEL"),
+	}, func(c *cobra.Command, s session, by string, args []string) (pawlclient.Channel, error) {
+		return s.ResumeChannel(c.Context(), args[0], by)
 	})
 }
+
+const (
+	shortPause  = "Stop sending on a channel; claims are still taken"
+	shortResume = "Let a paused channel send again"
+)
+
+func newChannelsPause() *cobra.Command  { return pauseChannel("pause CHANNEL", shortPause) }
+func newChannelsResume() *cobra.Command { return resumeChannel("resume CHANNEL", shortResume) }
+
+// newPause and newResume are the short forms.
+func newPause() *cobra.Command  { return pauseChannel("pause CHANNEL", shortPause) }
+func newResume() *cobra.Command { return resumeChannel("resume CHANNEL", shortResume) }
 
 func newChannelsFlag() *cobra.Command {
 	flags := []string{string(ledger.FlagOn), string(ledger.FlagOff), string(ledger.FlagPaused), string(ledger.FlagShadow)}
@@ -145,10 +132,10 @@ func newChannelsFlag() *cobra.Command {
   paused  claims are taken and wait
   shadow  everything but the send; turning the flag on later sends nothing that was claimed in shadow`,
 		Args: exactly("CHANNEL", "FLAG"),
-	}, func(c *cobra.Command, l ledger.Ledger, args []string) error {
+	}, func(c *cobra.Command, s session, by string, args []string) (pawlclient.Channel, error) {
 		if !slices.Contains(flags, args[1]) {
-			return usage("%q is no flag; %s", args[1], suggest(args[1], flags))
+			return pawlclient.Channel{}, usage("%q is no flag; %s", args[1], suggest(args[1], flags))
 		}
-		return l.SetFlag(c.Context(), args[0], ledger.Flag(args[1]))
+		return s.SetFlag(c.Context(), args[0], by, args[1])
 	})
 }

@@ -58,8 +58,9 @@ leave evidence. An effect is claimed into a ledger; an engine sends it; a receip
 			root.AddCommand(c)
 		}
 	}
-	in(groupEffects, newDemo(), newSend(), newIntents(), newHolds(), newResolve())
-	in(groupOperate, newServe(), newInit(), newEngine(), newReconcile(), newMigrate(), newChannels(), newAdapter())
+	in(groupEffects, newDemo(), newSend(), newIntents(), newHolds(), newExplain(), newResolve(), newRedrive(), newRuns())
+	in(groupOperate, newServe(), newInit(), newEngine(), newReconcile(), newStatus(), newChannels(), newPause(), newResume(), newTokens(), newAudit(), newMigrate(), newEpoch(),
+		newPrune(), newAdapter())
 	in(groupTools, newCanonical(), newKey(), newReceipt(), newVersion())
 	root.AddCommand(newExitCodesTopic())
 	root.InitDefaultCompletionCmd()

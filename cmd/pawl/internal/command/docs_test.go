@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/cmd/pawl/internal/explain"
 	"github.com/pawlworks/pawl/cmd/pawl/internal/server"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 var update = flag.Bool("update", false, "write testdata/help.golden anew")
@@ -59,7 +61,7 @@ func TestThePageDescribesEveryCommandAndFlag(t *testing.T) {
 		body, _, _ = strings.Cut(body, "\n## ")
 		sections[strings.Trim(name, "`")] = body
 	}
-	shared := map[string]bool{"config": true, "ledger": true, "json": true, "help": true}
+	shared := map[string]bool{"config": true, "ledger": true, "api": true, "token-file": true, "json": true, "help": true}
 	for _, c := range commands(t) {
 		body, ok := sections[c.CommandPath()]
 		if !ok {
@@ -110,7 +112,10 @@ func TestThePageHasEveryKeyOfTheConfiguration(t *testing.T) {
 func TestThePageHasEveryFieldOfTheJSON(t *testing.T) {
 	text := readPage(t)
 	for _, v := range []any{
-		intentView{}, intentPage{}, intentDetail{}, tokenView{}, logView{}, lateView{}, receiptView{}, sent{}, channelView{}, adapterView{},
+		pawlclient.Key{}, pawlclient.Intent{}, pawlclient.IntentPage{}, pawlclient.Detail{}, pawlclient.Token{}, pawlclient.LogEntry{},
+		pawlclient.LateEvidence{}, pawlclient.Receipt{}, pawlclient.ClaimResult{}, pawlclient.Channel{}, adapterView{},
+		pawlclient.ChannelHealth{}, pawlclient.Engine{}, pawlclient.Stats{}, pawlclient.Epoch{}, pawlclient.Pruned{}, pawlclient.APIToken{},
+		pawlclient.IssuedAPIToken{}, pawlclient.AuditEntry{}, pawlclient.AuditPage{}, pawlclient.Run{}, explain.Account{}, explain.Event{}, statusView{}, attention{},
 		described{}, keyView{}, resourceView{}, keygenView{}, migrated{}, server.Migration{}, reconciled{}, build{}, verdictView{},
 	} {
 		typ := reflect.TypeOf(v)

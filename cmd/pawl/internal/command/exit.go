@@ -14,6 +14,7 @@ import (
 	"github.com/pawlworks/pawl/cmd/pawl/internal/server"
 	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 // Exit codes. They are stable.
@@ -32,10 +33,10 @@ const (
 func ExitCodes() []string {
 	return []string{
 		"done; for send: committed",
-		"the answer is no: an intent is held or abandoned, a claim conflicts or its channel is off, a move is refused, a receipt is rejected",
-		"the command line, the configuration or a value in the input is wrong",
-		"the ledger cannot be used: it does not answer, is not migrated, is from a newer version, or is another one than configured",
-		"not known yet: send stopped waiting and the intent goes on",
+		"the answer is no: an intent is held or abandoned, a claim conflicts or its channel is off, a move is refused, a receipt is rejected; for status and doctor: something needs a person",
+		"the command line, the configuration, the API token or a value in the input is wrong",
+		"the ledger cannot be used, or the API: it does not answer, is not migrated, is from a newer version, or is another one than configured",
+		"not known yet: send stopped waiting and the intent goes on, or the API gave no answer to what may have been done",
 		"an adapter could not be started",
 		"anything else: a file could not be written, the engine was stopped by force",
 	}
@@ -83,11 +84,16 @@ func ExitCode(err error) int {
 	var exit *exitError
 	var noLedger *server.LedgerError
 	var noAdapter *server.AdapterError
+	var unclear *pawlclient.UnclearError
+	var unreachable *pawlclient.UnreachableError
+	var problem *pawlclient.Problem
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &exit):
 		return exit.code
+	case errors.As(err, &unclear):
+		return ExitNotYet
 	case errors.As(err, &noAdapter):
 		return ExitAdapter
 	case isInput(err):
@@ -95,6 +101,10 @@ func ExitCode(err error) int {
 	case isNo(err):
 		return ExitNo
 	case errors.As(err, &noLedger), errors.Is(err, ledger.ErrNewer), errors.Is(err, ledger.ErrNotMigrated), errors.Is(err, ledger.ErrOtherLedger):
+		return ExitLedger
+	case errors.As(err, &problem):
+		return problemExit(problem)
+	case errors.As(err, &unreachable):
 		return ExitLedger
 	case errors.Is(err, context.DeadlineExceeded):
 		return ExitNotYet
@@ -149,7 +159,12 @@ func errorLines(err error) []string {
 	case errors.As(err, &engine):
 		lines = spread(engine)
 	default:
-		lines = []string{err.Error()}
+		text := err.Error()
+		var p *pawlclient.Problem
+		if errors.As(err, &p) {
+			text = strings.Replace(text, p.Error(), problemText(p), 1)
+		}
+		lines = []string{text}
 	}
 	for i, line := range lines {
 		line = strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")

@@ -3,10 +3,11 @@ package command
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 func newHolds() *cobra.Command {
@@ -16,10 +17,9 @@ func newHolds() *cobra.Command {
 }
 
 func newHoldsList() *cobra.Command {
-	var from source
+	var from reach
 	var out output
-	filter := ledger.Filter{Held: true}
-	var after string
+	filter := pawlclient.IntentFilter{Held: true}
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List held intents with the fence number that resolve wants",
@@ -32,7 +32,6 @@ To decide one: pawl resolve RUN KEY --as sent|notsent|retry|unknown --number NUM
 			if filter.Limit < 1 || filter.Limit > 1000 {
 				return usage("--limit: must be between 1 and 1000, is %d", filter.Limit)
 			}
-			filter.After = ledger.Cursor(after)
 			return listIntents(c, from, out, filter, printHolds)
 		},
 	}
@@ -41,18 +40,13 @@ To decide one: pawl resolve RUN KEY --as sent|notsent|retry|unknown --number NUM
 	c.Flags().StringVar(&filter.RunID, "run", "", "only of this run")
 	c.Flags().StringVar(&filter.Channel, "channel", "", "only of this channel")
 	c.Flags().IntVar(&filter.Limit, "limit", 100, "at most this many, up to 1000")
-	c.Flags().StringVar(&after, "after", "", "go on after a page: what it printed as next")
+	c.Flags().StringVar(&filter.After, "after", "", "go on after a page: what it printed as next")
 	return c
 }
 
-func printHolds(w io.Writer, l ledger.Ledger, c *cobra.Command, found []ledger.Intent) error {
-	now, err := l.Now(c.Context())
-	if err != nil {
-		return err
-	}
+func printHolds(w io.Writer, now time.Time, found []pawlclient.Intent) {
 	row(w, "RUN", "KEY", "CHANNEL", "NUMBER", "HELD", "REASON")
 	for _, i := range found {
 		row(w, i.RunID, i.EffectKey, i.Channel, fmt.Sprint(i.FenceNumber), age(now, i.HeldAt), i.HoldReason)
 	}
-	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 // maxInput bounds a value that is read whole, in bytes.
@@ -57,14 +57,14 @@ func readValue(c *cobra.Command, flag, value string) ([]byte, error) {
 }
 
 // readApproval reads an approval that was taken elsewhere.
-func readApproval(c *cobra.Command, file string) (*ledger.Approval, error) {
+func readApproval(c *cobra.Command, file string) (*pawlclient.Approval, error) {
 	raw, err := readInput(c, file)
 	if err != nil {
 		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	var a ledger.Approval
+	var a pawlclient.Approval
 	if err := d.Decode(&a); err != nil {
 		return nil, usage("--approval: %s is no approval: %v; it has the fields by, reference, until, digest and count", file, err)
 	}

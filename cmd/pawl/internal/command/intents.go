@@ -1,16 +1,15 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
-	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 func newIntents() *cobra.Command {
@@ -19,17 +18,10 @@ func newIntents() *cobra.Command {
 	return c
 }
 
-// intentPage is what the lists print.
-type intentPage struct {
-	Intents []intentView `json:"intents"`
-	Next    string       `json:"next,omitempty"` // for --after
-}
-
 func newIntentsList() *cobra.Command {
-	var from source
+	var from reach
 	var out output
-	var filter ledger.Filter
-	var state, after string
+	var filter pawlclient.IntentFilter
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List intents, newest claim first",
@@ -37,13 +29,12 @@ func newIntentsList() *cobra.Command {
 		Args:    none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			states := []string{"intent", "dispatched", "committed", "abandoned"}
-			if state != "" && !slices.Contains(states, state) {
-				return usage("--state: %q is no state; %s", state, suggest(state, states))
+			if filter.State != "" && !slices.Contains(states, filter.State) {
+				return usage("--state: %q is no state; %s", filter.State, suggest(filter.State, states))
 			}
 			if filter.Limit < 1 || filter.Limit > 1000 {
 				return usage("--limit: must be between 1 and 1000, is %d", filter.Limit)
 			}
-			filter.State, filter.After = ledger.State(state), ledger.Cursor(after)
 			return listIntents(c, from, out, filter, printIntents)
 		},
 	}
@@ -51,65 +42,45 @@ func newIntentsList() *cobra.Command {
 	out.flags(c)
 	c.Flags().StringVar(&filter.RunID, "run", "", "only of this run")
 	c.Flags().StringVar(&filter.Channel, "channel", "", "only of this channel")
-	c.Flags().StringVar(&state, "state", "", "only in this state: intent, dispatched, committed, abandoned")
+	c.Flags().StringVar(&filter.State, "state", "", "only in this state: intent, dispatched, committed, abandoned")
 	c.Flags().BoolVar(&filter.Held, "held", false, "only held ones")
 	c.Flags().IntVar(&filter.Limit, "limit", 100, "at most this many, up to 1000")
-	c.Flags().StringVar(&after, "after", "", "go on after a page: what it printed as next")
+	c.Flags().StringVar(&filter.After, "after", "", "go on after a page: what it printed as next")
 	return c
 }
 
-func listIntents(c *cobra.Command, from source, out output, filter ledger.Filter, text func(w io.Writer, l ledger.Ledger, c *cobra.Command, found []ledger.Intent) error) error {
+func listIntents(c *cobra.Command, from reach, out output, filter pawlclient.IntentFilter, text func(w io.Writer, now time.Time, found []pawlclient.Intent)) error {
 	run, err := runOf("--run", filter.RunID)
 	if err != nil {
 		return err
 	}
 	filter.RunID = run
-	return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-		found, next, err := l.Intents(c.Context(), filter)
+	return from.with(c, func(s session) error {
+		page, err := s.Intents(c.Context(), filter)
 		if err != nil {
 			return err
 		}
-		page := intentPage{Intents: []intentView{}, Next: string(next)}
-		for _, i := range found {
-			page.Intents = append(page.Intents, viewIntent(i))
+		now, err := s.clock(c.Context())
+		if err != nil {
+			return err
 		}
-		var failed error
-		err = out.print(c, page, func(w io.Writer) {
-			if failed = text(w, l, c, found); next != "" {
-				fmt.Fprintf(w, "more: --after %s\n", next)
+		return out.print(c, page, func(w io.Writer) {
+			if text(w, now, page.Intents); page.Next != "" {
+				fmt.Fprintf(w, "more: --after %s\n", page.Next)
 			}
 		})
-		if failed != nil {
-			return failed
-		}
-		return err
 	})
 }
 
-func printIntents(w io.Writer, l ledger.Ledger, c *cobra.Command, found []ledger.Intent) error {
-	now, err := l.Now(c.Context())
-	if err != nil {
-		return err
-	}
+func printIntents(w io.Writer, now time.Time, found []pawlclient.Intent) {
 	row(w, "RUN", "KEY", "CHANNEL", "STATE", "OUTCOME", "ATTEMPTS", "AGE")
 	for _, i := range found {
-		row(w, i.RunID, i.EffectKey, i.Channel, string(i.State), i.Outcome(), fmt.Sprint(i.Attempts), age(now, i.CreatedAt))
+		row(w, i.RunID, i.EffectKey, i.Channel, i.State, i.Outcome, fmt.Sprint(i.Attempts), age(now, i.CreatedAt))
 	}
-	return nil
-}
-
-// intentDetail is what intents show prints.
-type intentDetail struct {
-	Intent   intentView      `json:"intent"`
-	Payload  json.RawMessage `json:"payload,omitempty"` // with --payload
-	Tokens   []tokenView     `json:"tokens"`
-	Log      []logView       `json:"log"`
-	Late     []lateView      `json:"late_evidence"`
-	Receipts []receiptView   `json:"receipts"`
 }
 
 func newIntentsShow() *cobra.Command {
-	var from source
+	var from reach
 	var out output
 	var payload bool
 	c := &cobra.Command{
@@ -121,10 +92,13 @@ func newIntentsShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-				d, err := readDetail(c, l, k, payload)
+			return from.with(c, func(s session) error {
+				d, err := s.Intent(c.Context(), k, payload)
 				if err != nil {
-					return err
+					return fmt.Errorf("intent %s %s: %w", k.RunID, k.EffectKey, err)
+				}
+				for n := range d.Receipts { // pawl receipt export prints them
+					d.Receipts[n].Envelope = nil
 				}
 				return out.print(c, d, func(w io.Writer) { printDetail(w, d) })
 			})
@@ -136,32 +110,8 @@ func newIntentsShow() *cobra.Command {
 	return c
 }
 
-func readDetail(c *cobra.Command, l ledger.Ledger, k ledger.Key, payload bool) (intentDetail, error) {
-	i, tokens, err := l.Intent(c.Context(), k)
-	if err != nil {
-		return intentDetail{}, fmt.Errorf("intent %s: %w", k, err)
-	}
-	d := intentDetail{Intent: viewIntent(i), Tokens: viewTokens(tokens)}
-	if payload {
-		d.Payload = i.Payload
-	}
-	entries, err := l.Log(c.Context(), k)
-	if err != nil {
-		return d, err
-	}
-	d.Log = viewLog(entries)
-	late, err := l.LateEvidence(c.Context(), k)
-	if err != nil {
-		return d, err
-	}
-	d.Late = viewLate(late)
-	receipts, err := l.ReceiptsOf(c.Context(), k)
-	d.Receipts = viewReceipts(receipts)
-	return d, err
-}
-
 func newIntentsCancel() *cobra.Command {
-	var from source
+	var from reach
 	var out output
 	var by, reason string
 	c := &cobra.Command{
@@ -178,26 +128,26 @@ nothing more is sent, and it is found out first what became of it.`,
 			if err != nil {
 				return err
 			}
-			return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
-				r, err := l.Move(c.Context(), k, ledger.RequestCancel{By: by, Reason: reason})
+			return from.with(c, func(s session) error {
+				i, err := s.Cancel(c.Context(), k, pawlclient.Cancel{By: by, Reason: reason})
 				if err != nil {
-					return fmt.Errorf("cancel %s: %w", k, err)
+					return fmt.Errorf("cancel %s %s: %w", k.RunID, k.EffectKey, err)
 				}
-				return out.print(c, viewIntent(r.Intent), func(w io.Writer) { printOutcome(w, r.Intent) })
+				return out.print(c, i, func(w io.Writer) { printOutcome(w, i) })
 			})
 		},
 	}
 	from.flags(c)
 	out.flags(c)
 	c.Flags().StringVar(&by, "by", "", "who cancels; required")
-	c.Flags().StringVar(&reason, "reason", "", "why")
+	c.Flags().StringVar(&reason, "reason", "no reason was given", "why")
 	return c
 }
 
 // keyOf reads RUN and KEY.
-func keyOf(args []string) (ledger.Key, error) {
+func keyOf(args []string) (pawlclient.Key, error) {
 	run, err := runOf("RUN", args[0])
-	return ledger.Key{RunID: run, EffectKey: args[1]}, err
+	return pawlclient.Key{RunID: run, EffectKey: args[1]}, err
 }
 
 // runOf reads a run's id as the ledger writes it. An empty one stays empty.

@@ -5,19 +5,24 @@ import (
 	"io"
 
 	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 // printOutcome says in a few lines what became of an intent.
-func printOutcome(w io.Writer, i ledger.Intent) {
-	row(w, "outcome", i.Outcome())
+func printOutcome(w io.Writer, i pawlclient.Intent) {
+	row(w, "outcome", i.Outcome)
 	row(w, "run", i.RunID)
 	row(w, "key", i.EffectKey)
 	row(w, "channel", i.Channel)
 	optional(w, "evidence", evidenceText(i))
 	optional(w, "reason", firstText(i.HoldReason, i.AbandonReason, i.LastError))
-	if !i.State.Terminal() {
+	if !terminal(i) {
 		row(w, "fence number", fmt.Sprint(i.FenceNumber))
 	}
+}
+
+func terminal(i pawlclient.Intent) bool {
+	return i.State == pawlclient.StateCommitted || i.State == pawlclient.StateAbandoned
 }
 
 func optional(w io.Writer, name, value string) {
@@ -35,7 +40,7 @@ func firstText(texts ...string) string {
 	return ""
 }
 
-func evidenceText(i ledger.Intent) string {
+func evidenceText(i pawlclient.Intent) string {
 	if id := ledger.EvidenceID(i.Evidence); id != "" {
 		return id
 	}
@@ -45,7 +50,7 @@ func evidenceText(i ledger.Intent) string {
 	return ""
 }
 
-func printDetail(w io.Writer, d intentDetail) {
+func printDetail(w io.Writer, d pawlclient.Detail) {
 	i := d.Intent
 	row(w, "outcome", i.Outcome)
 	row(w, "state", i.State)
@@ -67,6 +72,9 @@ func printDetail(w io.Writer, d intentDetail) {
 	optional(w, "hold reason", i.HoldReason)
 	optional(w, "abandon reason", i.AbandonReason)
 	optional(w, "cancelled", i.CancelReason)
+	optional(w, "redrive of", i.RedriveOf)
+	optional(w, "redriven as", i.RedrivenAs)
+	optional(w, "pruned", stamp(i.PrunedAt))
 	optional(w, "last error", i.LastError)
 	optional(w, "established by", i.Established)
 	optional(w, "decided by", i.By)

@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
 	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
-
-// resolveFence is how long a person's decision may take to be written once it is made.
-const resolveFence = 30 * time.Second
 
 type decision struct {
 	as, by, reason string
@@ -22,7 +17,7 @@ type decision struct {
 }
 
 func newResolve() *cobra.Command {
-	var from source
+	var from reach
 	var out output
 	var d decision
 	c := &cobra.Command{
@@ -48,12 +43,12 @@ number that holds list or intents show printed: if the intent has changed since,
 			if err != nil {
 				return err
 			}
-			return from.with(c.Context(), func(l ledger.Ledger, cfg config.Config) error {
-				i, err := d.make(c, l, k, cfg)
+			return from.with(c, func(s session) error {
+				i, err := s.Resolve(c.Context(), k, pawlclient.Resolve{As: d.as, By: d.by, Reason: d.reason, Number: d.number})
 				if err != nil {
-					return fmt.Errorf("resolve %s: %w", k, err)
+					return fmt.Errorf("resolve %s %s: %w", k.RunID, k.EffectKey, err)
 				}
-				return out.print(c, viewIntent(i), func(w io.Writer) { printOutcome(w, i) })
+				return out.print(c, i, func(w io.Writer) { printOutcome(w, i) })
 			})
 		},
 	}
@@ -81,22 +76,4 @@ func (d decision) check() error {
 		return usage("--number is missing: give the fence number that holds list or intents show prints")
 	}
 	return nil
-}
-
-// make takes a probing fence on the row as it was shown, then decides.
-func (d decision) make(c *cobra.Command, l ledger.Ledger, k ledger.Key, cfg config.Config) (ledger.Intent, error) {
-	taken, err := l.Move(c.Context(), k, ledger.ProbeFence{
-		Owner: "person-" + uuid.NewString(), TTL: resolveFence, ClockAllowance: cfg.Engine.ClockAllowance, Number: d.number, Person: true,
-	})
-	if err != nil {
-		return taken.Intent, err
-	}
-	if !taken.Applied {
-		return taken.Intent, no("late evidence has settled it meanwhile; look again")
-	}
-	r, err := l.Move(c.Context(), k, ledger.Resolve{Fence: taken.Intent.Fence(), As: ledger.Decision(d.as), By: d.by, Reason: d.reason})
-	if err == nil && !r.Applied {
-		err = no("late evidence has settled it meanwhile; look again")
-	}
-	return r.Intent, err
 }

@@ -1,17 +1,16 @@
 package command
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
 	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 const defaultWait = time.Minute
@@ -23,14 +22,8 @@ type sending struct {
 	timeout, expires                           time.Duration
 }
 
-// sent is what send prints.
-type sent struct {
-	Status string     `json:"status"` // new, deduplicated
-	Intent intentView `json:"intent"`
-}
-
 func newSend() *cobra.Command {
-	var from source
+	var from reach
 	var out output
 	var s sending
 	c := &cobra.Command{
@@ -62,7 +55,7 @@ subject and text, for file from the whole value. Other kinds need a key; see: pa
 	return c
 }
 
-func (s sending) send(c *cobra.Command, from source, out output) error {
+func (s sending) send(c *cobra.Command, from reach, out output) error {
 	claim, err := s.claim(c)
 	if err != nil {
 		return err
@@ -70,47 +63,46 @@ func (s sending) send(c *cobra.Command, from source, out output) error {
 	if wait, _ := c.Flags().GetBool("wait"); !wait {
 		s.noWait = true
 	}
-	return from.with(c.Context(), func(l ledger.Ledger, _ config.Config) error {
+	return from.with(c, func(to session) error {
 		if s.expires > 0 {
-			now, err := l.Now(c.Context())
+			now, err := to.clock(c.Context())
 			if err != nil {
 				return err
 			}
 			claim.ExpiresAt = now.Add(s.expires)
 		}
-		results, err := core.Claim(c.Context(), l, claim)
+		r, err := to.Claim(c.Context(), claim)
 		if err != nil {
 			return err
 		}
-		r := results[0]
 		if s.noWait {
-			return print1(c, out, r.Status, r.Intent)
+			return printClaim(c, out, r)
 		}
-		return s.wait(c, l, out, r)
+		return s.wait(c, to, out, r)
 	})
 }
 
 // claim checks the flags and makes the claim of them.
-func (s sending) claim(c *cobra.Command) (ledger.Claim, error) {
+func (s sending) claim(c *cobra.Command) (pawlclient.Claim, error) {
 	switch {
 	case s.run == "":
-		return ledger.Claim{}, usage("--run is missing: give the UUID of the unit of work that owns the effect")
+		return pawlclient.Claim{}, usage("--run is missing: give the UUID of the unit of work that owns the effect")
 	case s.channel == "":
-		return ledger.Claim{}, usage("--channel is missing: name a configured channel")
+		return pawlclient.Claim{}, usage("--channel is missing: name a configured channel")
 	case c.Flags().Changed("wait") && c.Flags().Changed("no-wait"):
-		return ledger.Claim{}, usage("--wait and --no-wait exclude each other; keep one")
+		return pawlclient.Claim{}, usage("--wait and --no-wait exclude each other; keep one")
 	case s.timeout <= 0:
-		return ledger.Claim{}, usage("--timeout: must be more than 0, is %s; to end at once use --no-wait", s.timeout)
+		return pawlclient.Claim{}, usage("--timeout: must be more than 0, is %s; to end at once use --no-wait", s.timeout)
 	case s.expires < 0:
-		return ledger.Claim{}, usage("--expires: must be more than 0, is %s", s.expires)
+		return pawlclient.Claim{}, usage("--expires: must be more than 0, is %s", s.expires)
 	case s.approval == "-" && s.payload == "-":
-		return ledger.Claim{}, usage("--approval and --payload both read standard input; give a file for one")
+		return pawlclient.Claim{}, usage("--approval and --payload both read standard input; give a file for one")
 	}
 	payload, err := readValue(c, "payload", s.payload)
 	if err != nil {
-		return ledger.Claim{}, err
+		return pawlclient.Claim{}, err
 	}
-	claim := ledger.Claim{RunID: s.run, EffectKey: s.key, Channel: s.channel, Payload: payload, Lane: s.lane}
+	claim := pawlclient.Claim{RunID: s.run, EffectKey: s.key, Channel: s.channel, Payload: payload, Lane: s.lane}
 	if s.approval != "" {
 		if claim.Approval, err = readApproval(c, s.approval); err != nil {
 			return claim, err
@@ -121,53 +113,49 @@ func (s sending) claim(c *cobra.Command) (ledger.Claim, error) {
 			return claim, err
 		}
 	}
-	if _, err := ledger.Prepare(claim); err != nil { // before the ledger is opened
-		return claim, err
-	}
-	return claim, nil
+	_, err = ledger.Prepare(ledger.Claim{ // before anything is opened
+		RunID: claim.RunID, EffectKey: claim.EffectKey, Channel: claim.Channel, Payload: claim.Payload, Lane: claim.Lane,
+		Approval: (*ledger.Approval)(claim.Approval),
+	})
+	return claim, err
 }
 
 // wait follows the intent to its end, a hold, or the end of the time.
-func (s sending) wait(c *cobra.Command, l ledger.Ledger, out output, r ledger.ClaimResult) error {
-	ctx, cancel := context.WithTimeout(c.Context(), s.timeout)
-	defer cancel()
-	i, err := core.Wait(ctx, l, r.Key)
-	late := errors.Is(err, context.DeadlineExceeded) && c.Context().Err() == nil
-	if err != nil && !late {
+func (s sending) wait(c *cobra.Command, to session, out output, r pawlclient.ClaimResult) error {
+	i, err := to.Wait(c.Context(), r.Intent.Key, s.timeout)
+	if err != nil {
 		return err
 	}
-	if i.RunID == "" { // not even the first look came back in time
-		i = r.Intent
-	}
-	if err := print1(c, out, r.Status, i); err != nil {
+	r.Intent = i
+	if err := printClaim(c, out, r); err != nil {
 		return err
 	}
 	switch {
-	case i.State == ledger.StateCommitted:
+	case i.State == pawlclient.StateCommitted:
 		return nil
-	case i.State.Terminal(), i.Held():
+	case i.Ended():
 		return silently(ExitNo)
 	}
-	return &exitError{ExitNotYet, fmt.Errorf("no outcome within %s; the intent goes on%s; look again with: pawl intents show %s '%s'", s.timeout, noEngine(c, l), i.RunID, i.EffectKey)}
+	return &exitError{ExitNotYet, fmt.Errorf("no outcome within %s; the intent goes on%s; look again with: pawl intents show %s '%s'", s.timeout, noEngine(c, to), i.RunID, i.EffectKey)}
 }
 
 // noEngine says so if nothing can send what was claimed.
-func noEngine(c *cobra.Command, l ledger.Ledger) string {
-	instances, err := l.Instances(c.Context())
-	if err != nil {
+func noEngine(c *cobra.Command, s session) string {
+	engines, err := s.Engines(c.Context())
+	if err != nil || slices.ContainsFunc(engines, alive) {
 		return ""
-	}
-	for _, i := range instances {
-		if i.StoppedAt.IsZero() && i.Age < core.DefaultHeartbeatTimeout {
-			return ""
-		}
 	}
 	return ", but no engine runs on this ledger: start one with pawl engine"
 }
 
-func print1(c *cobra.Command, out output, status ledger.ClaimStatus, i ledger.Intent) error {
-	return out.print(c, sent{string(status), viewIntent(i)}, func(w io.Writer) {
-		row(w, "claim", string(status))
-		printOutcome(w, i)
+// alive reports whether an engine beats.
+func alive(e pawlclient.Engine) bool {
+	return !e.Stopped && e.Age < core.DefaultHeartbeatTimeout.Seconds()
+}
+
+func printClaim(c *cobra.Command, out output, r pawlclient.ClaimResult) error {
+	return out.print(c, r, func(w io.Writer) {
+		row(w, "claim", r.Status)
+		printOutcome(w, r.Intent)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/cmd/pawl/internal/observe"
 	"github.com/pawlworks/pawl/cmd/pawl/internal/server"
 	"github.com/pawlworks/pawl/ledger"
 )
@@ -84,8 +85,9 @@ func (s *source) with(ctx context.Context, f func(l ledger.Ledger, c config.Conf
 // newLogger logs to standard error as configured.
 func newLogger(c *cobra.Command, l config.Log) *slog.Logger {
 	options := &slog.HandlerOptions{Level: l.SlogLevel()}
+	var to slog.Handler = slog.NewTextHandler(c.ErrOrStderr(), options)
 	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(c.ErrOrStderr(), options))
+		to = slog.NewJSONHandler(c.ErrOrStderr(), options)
 	}
-	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), options))
+	return slog.New(observe.LogHandler(to))
 }

@@ -116,7 +116,7 @@ func near(name string, names []string) string {
 // foreign reports variables that begin like ours and name no key: the command's and the demo's own, the adapters' handshake, and what
 // Kubernetes sets for a service that is named pawl.
 func foreign(name string) bool {
-	return name == FileVariable || strings.HasPrefix(name, "PAWL_ADAPTER_") || strings.HasPrefix(name, "PAWL_TEST_") ||
+	return name == FileVariable || name == "PAWL_API_URL" || name == "PAWL_API_TOKEN" || strings.HasPrefix(name, "PAWL_ADAPTER_") || strings.HasPrefix(name, "PAWL_TEST_") ||
 		strings.HasPrefix(name, "PAWL_DEMO_") ||
 		strings.HasPrefix(name, "PAWL_SERVICE_") || name == "PAWL_PORT" || strings.HasPrefix(name, "PAWL_PORT_")
 }

@@ -84,7 +84,7 @@ func abandoned(i pawlclient.Intent) judgement {
 		j.commands[0] += ` --accept-duplicates "duplicates are acceptable"`
 	}
 	if i.RedrivenAs != "" {
-		j.do, j.commands = "It was claimed again as "+i.RedrivenAs+".", []string{"pawl explain " + i.RunID + " " + quoted(i.RedrivenAs)}
+		j.do, j.commands = "It was claimed again as "+i.RedrivenAs+".", []string{"pawl explain " + i.RunID + " " + Word(i.RedrivenAs)}
 	}
 	return j
 }
@@ -140,10 +140,10 @@ func waiting(i pawlclient.Intent, around Around) judgement {
 	switch {
 	case c != nil && c.Paused:
 		j.meaning += " Its channel is paused" + because(c.PauseReason) + "."
-		j.do, j.commands, j.attention = "When that is mended:", []string{"pawl resume " + quoted(c.Name)}, true
+		j.do, j.commands, j.attention = "When that is mended:", []string{"pawl resume " + Word(c.Name)}, true
 	case c != nil && c.Flag != "on":
 		j.meaning += " Its channel's flag is " + c.Flag + "."
-		j.do, j.commands, j.attention = "To let it send:", []string{"pawl channels flag " + quoted(c.Name) + " on"}, true
+		j.do, j.commands, j.attention = "To let it send:", []string{"pawl channels flag " + Word(c.Name) + " on"}, true
 	case nobody(around):
 		return j.noEngine()
 	case !around.Now.IsZero() && i.DueAt.After(around.Now):
@@ -176,10 +176,10 @@ func idPlain(evidence []byte) string {
 	return strings.TrimPrefix(idOf(evidence), ", as ")
 }
 
-func args(i pawlclient.Intent) string { return i.RunID + " " + quoted(i.EffectKey) }
+func args(i pawlclient.Intent) string { return i.RunID + " " + Word(i.EffectKey) }
 
-// quoted makes one word of a shell of what may hold anything.
-func quoted(s string) string {
+// Word makes one word of a shell of what may hold anything.
+func Word(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@+=,", r))
 	}) {
