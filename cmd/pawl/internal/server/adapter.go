@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/cmd/pawl/internal/observe"
 	"github.com/pawlworks/pawl/sdk/host"
 )
 
@@ -33,6 +34,11 @@ func launch(ctx context.Context, c config.Config, name, executable string, logge
 		}
 		// The running image again. That a bundled adapter calls Begin before the wire is proven by this project's own tests.
 		o.Path, o.Args, o.BeginProven = executable, []string{"adapter", "serve", wanted.Adapter.Name}, true
+		to, err := tracing(c.Tracing)
+		if err != nil {
+			return nil, err
+		}
+		o.Env = observe.AdapterEnv(to)
 	}
 	a, err := host.Launch(ctx, o)
 	if err != nil {

@@ -33,6 +33,7 @@ type member struct {
 	adapter *host.Adapter
 	reason  error // why the channel is not driven; nil when it is
 	tries   int64
+	givenUp bool // a person must change something
 }
 
 func (m *member) started(a *host.Adapter) {
@@ -45,6 +46,19 @@ func (m *member) settled(reason error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reason = reason
+}
+
+func (m *member) giveUp() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.givenUp = true
+}
+
+// rests reports whether it is not tried again.
+func (m *member) rests() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.givenUp
 }
 
 func (m *member) now() (a *host.Adapter, reason error) {
@@ -111,6 +125,7 @@ func (s *Server) retry(ctx context.Context, m *member) {
 			return
 		}
 		if errors.As(reason, &fault) || errors.As(reason, new(*AdapterError)) && !mayStartLater(reason) {
+			m.giveUp()
 			s.logger.Error(EventNotStarted, "channel", m.name, "error", reason, "again_in", "never: change the configuration and start again")
 			return
 		}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,8 +185,10 @@ func TestAnAdapterThatCannotStartStopsNobodyAndJoinsLater(t *testing.T) {
 	if h, ok := r.Health("file/audit"); !ok || !h.Ready || h.Reason != "" || h.Restarts != 0 {
 		t.Errorf("the other one's health is %+v", h)
 	}
-	if err := r.Ready(t.Context()); err != nil {
-		t.Errorf("the server is not ready: %v", err)
+	answer := httptest.NewRecorder()
+	r.readyz().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	if text := answer.Body.String(); answer.Code != http.StatusOK || !strings.Contains(text, `"channel":"file/late","status":"degraded"`) {
+		t.Errorf("/readyz answers %d: %s", answer.Code, text)
 	}
 	if i, _, err := r.Ledger.Intent(t.Context(), waits); err != nil || i.Starts != 0 {
 		t.Errorf("what waits has %d starts (%v)", i.Starts, err)

@@ -10,84 +10,97 @@ import (
 )
 
 // takeAddresses listens, so that an address that cannot be had is an error before anything is started. Nobody is answered before Run.
-func (s *Server) takeAddresses(ctx context.Context) error {
-	c := s.configuration()
-	if err := checkExposure(ctx, c, s.Ledger); err != nil {
-		return err
-	}
-	w, err := listen(ctx, "api.listen", c.API.Listen, s.logger)
-	if err != nil {
-		return err
-	}
-	w.drain = c.API.Drain
-	s.webs = append(s.webs, w)
-	if c.API.TLS.On() {
-		if s.cert, err = loadCertificate(c.API.TLS, s.logger); err != nil {
+func (s *Server) takeAddresses(ctx context.Context, o Options) (err error) {
+	c := o.Config
+	if o.API {
+		if err := checkExposure(ctx, c, s.Ledger); err != nil {
 			return err
 		}
-		w.secure, w.server.TLSConfig = true, s.cert.config()
+		if s.api, err = listen(ctx, "api.listen", c.API.Listen, s.logger); err != nil {
+			return err
+		}
+		s.api.drain = c.API.Drain
+		if c.API.TLS.On() {
+			if s.cert, err = loadCertificate(c.API.TLS, s.logger); err != nil {
+				return err
+			}
+			s.api.secure, s.api.server.TLSConfig = true, s.cert.config()
+		}
 	}
-	if c.Metrics.Listen == "" {
-		return nil
+	if c.Metrics.Listen != "" && !o.Strict {
+		if s.metrics, err = listen(ctx, "metrics.listen", c.Metrics.Listen, s.logger); err != nil {
+			return err
+		}
+		if o.API {
+			s.metrics.drain = c.API.Drain // health is asked there as long as the API answers
+		}
 	}
-	if w, err = listen(ctx, "metrics.listen", c.Metrics.Listen, s.logger); err != nil {
-		return err
-	}
-	w.drain = c.API.Drain
-	s.webs = append(s.webs, w)
 	return nil
 }
 
-// URL is where the API is, such as http://127.0.0.1:7240; empty if it is not offered.
-func (s *Server) URL() string {
-	if len(s.webs) == 0 {
-		return ""
+// webs are those that are offered.
+func (s *Server) webs() (all []*web) {
+	for _, w := range []*web{s.api, s.metrics} {
+		if w != nil {
+			all = append(all, w)
+		}
 	}
-	scheme := "http"
-	if s.webs[0].secure {
-		scheme = "https"
-	}
-	return scheme + "://" + s.webs[0].listener.Addr().String()
+	return all
 }
+
+// URL is where the API is, such as http://127.0.0.1:7240; empty if it is not offered.
+func (s *Server) URL() string { return s.api.url() }
 
 // MetricsURL is where metrics and health are on an address of their own; empty if they have none.
-func (s *Server) MetricsURL() string {
-	if len(s.webs) < 2 {
-		return ""
-	}
-	return "http://" + s.webs[1].listener.Addr().String()
-}
+func (s *Server) MetricsURL() string { return s.metrics.url() }
 
 // offer puts the handlers behind the addresses.
-func (s *Server) offer(o Options) error {
+func (s *Server) offer(o Options) (err error) {
+	if len(s.webs()) == 0 {
+		return nil
+	}
+	if err := s.watch(); err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	metrics, health, ready := s.visible.MetricsHandler(), s.healthz(), s.readyz()
+	if s.metrics != nil {
+		apart := http.NewServeMux()
+		apart.Handle(api.PathMetrics, metrics)
+		apart.Handle(api.PathHealth, health)
+		apart.Handle(api.PathReady, ready)
+		s.metrics.server.Handler = apart
+	}
+	if s.api == nil {
+		return nil
+	}
+	h, err := s.handler(o)
+	if err == nil {
+		s.api.server.Handler, err = api.Beside(h, metrics, health, ready)
+	}
+	if err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	return nil
+}
+
+// handler is the API.
+func (s *Server) handler(o Options) (http.Handler, error) {
 	service, err := api.NewService(api.ServiceOptions{
 		Ledger: s.Ledger, Wake: s.Engine.Wake, Await: s.await, Health: s.Health, PublicKey: s.key.Public(), Issuer: o.Config.Issuer,
 		ClockAllowance: s.Engine.Options().ClockAllowance, Logger: o.Logger,
 	})
 	if err != nil {
-		return fmt.Errorf("api: %w", err)
+		return nil, err
+	}
+	requests, err := s.requests()
+	if err != nil {
+		return nil, err
 	}
 	c := o.Config.API
-	h := api.HandlerOptions{
-		Service: service, Version: o.Version, Logger: o.Logger, MaxClaimBody: int64(c.MaxBody), Stopping: s.stopping.Done(),
-		Rate: float64(c.RequestsPerMinute) / 60, Burst: c.RequestsPerMinute,
-	}
-	handler, err := api.NewHandler(h)
-	if err != nil {
-		return fmt.Errorf("api: %w", err)
-	}
-	metrics, health, ready := http.NotFoundHandler(), http.HandlerFunc(s.healthz), http.HandlerFunc(s.readyz)
-	if s.webs[0].server.Handler, err = api.Beside(handler, metrics, health, ready); err != nil {
-		return fmt.Errorf("api: %w", err)
-	}
-	if len(s.webs) > 1 {
-		apart := http.NewServeMux()
-		apart.Handle("GET "+api.PathMetrics, metrics)
-		apart.Handle("GET "+api.PathHealth, health)
-		apart.Handle("GET "+api.PathReady, ready)
-		s.webs[1].server.Handler = apart
-	}
-	return nil
+	return api.NewHandler(api.HandlerOptions{
+		Service: service, Version: o.Version, Logger: o.Logger, Tracer: s.visible.TracerProvider().Tracer(scope), Observe: requests,
+		MaxClaimBody: int64(c.MaxBody), Stopping: s.stopping.Done(), Rate: float64(c.RequestsPerMinute) / 60, Burst: c.RequestsPerMinute,
+	})
 }
 
 // await is the engine's Wait, which a stop ends with what is known, as if its time were over.

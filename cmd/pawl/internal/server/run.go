@@ -31,8 +31,8 @@ func (s *Server) Run(ctx context.Context, signals <-chan os.Signal) error {
 	defer stop()
 	var reloads sync.WaitGroup
 	defer reloads.Wait()
-	failed := make(chan error, len(s.webs))
-	for _, w := range s.webs {
+	failed := make(chan error, 2)
+	for _, w := range s.webs() {
 		w.serve(failed)
 	}
 	engine := make(chan error, 1)
@@ -91,8 +91,8 @@ func (s *Server) drain(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		var stops sync.WaitGroup
-		faults := make([]error, len(s.webs))
-		for i, w := range s.webs {
+		faults := make([]error, len(s.webs()))
+		for i, w := range s.webs() {
 			stops.Go(func() { faults[i] = w.stop(ctx) })
 		}
 		stops.Wait()
@@ -103,7 +103,7 @@ func (s *Server) drain(ctx context.Context) <-chan error {
 
 // stopNow ends requests and adapters, which ends every call under way, and gives the engine a moment to write down what it knows.
 func (s *Server) stopNow(engine <-chan error) error {
-	for _, w := range s.webs {
+	for _, w := range s.webs() {
 		_ = w.server.Close()
 	}
 	over, cancel := context.WithCancel(context.Background())

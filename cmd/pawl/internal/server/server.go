@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/cmd/pawl/internal/observe"
 	"github.com/pawlworks/pawl/conformance/world/mailbox"
 	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/ledger"
@@ -24,9 +24,10 @@ type Options struct {
 	Logger  *slog.Logger
 	// Executable is started again for bundled adapters. Empty: the running one.
 	Executable string
-	// API offers the HTTP API, health and metrics.
+	// API offers the HTTP API, and health and metrics beside it. Without it those are offered if they have an address of their own.
 	API bool
-	// Strict makes an adapter that cannot be started an error of the start. Otherwise its channel waits, and the others run.
+	// Strict is for a command that asks once: an adapter that cannot be started is an error of the start (otherwise its channel waits, and
+	// the others run), and nothing is offered or measured.
 	Strict bool
 	// Load reads the configuration again, when SIGHUP asks for it. Nil: SIGHUP stops, like SIGTERM.
 	Load func() (config.Config, error)
@@ -43,9 +44,11 @@ type Server struct {
 	key        receipt.Key
 	members    []*member
 	box        *mailbox.Mailbox // nil: none
-	webs       []*web
-	cert       *certificate // nil: no TLS
-	ends       []func(context.Context) error
+	api        *web             // nil: not offered
+	metrics    *web             // nil: no address of its own
+	cert       *certificate     // nil: no TLS
+	visible    *observe.Observe // nil in a server that only asks
+	instance   string
 
 	stopping  context.Context // ends at the first signal
 	beginStop context.CancelFunc
@@ -72,6 +75,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	stopping, beginStop := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
 		logger: o.Logger, executable: o.Executable, load: o.Load, config: o.Config, stopping: stopping, beginStop: beginStop, endRetry: endRetry,
+		instance: instance(),
 	}
 	defer func() {
 		if err != nil {
@@ -88,8 +92,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.Ledger, err = openForEngine(ctx, o.Config, issuer, o.Logger); err != nil {
 		return nil, err
 	}
-	if o.API {
-		if err := s.takeAddresses(ctx); err != nil {
+	if err := s.takeAddresses(ctx, o); err != nil {
+		return nil, err
+	}
+	if !o.Strict {
+		if err := s.becomeVisible(ctx, o); err != nil {
 			return nil, err
 		}
 	}
@@ -105,10 +112,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := s.makeEngine(ctx, o); err != nil {
 		return nil, err
 	}
-	if o.API {
-		if err := s.offer(o); err != nil {
-			return nil, err
-		}
+	if err := s.offer(o); err != nil {
+		return nil, err
 	}
 	for _, m := range s.members {
 		if _, reason := m.now(); reason != nil {
@@ -147,7 +152,10 @@ func (s *Server) openMailbox(o Options) (err error) {
 
 func (s *Server) makeEngine(ctx context.Context, o Options) (err error) {
 	engine := o.Config.Engine.Options()
-	engine.Ledger, engine.Version, engine.Logger = s.Ledger, o.Version, o.Logger
+	engine.Ledger, engine.Version, engine.Logger, engine.Instance = s.Ledger, o.Version, o.Logger, s.instance
+	if s.visible != nil {
+		engine.Meter, engine.Tracer = s.visible.MeterProvider(), s.visible.TracerProvider()
+	}
 	for _, m := range s.members {
 		if a, reason := m.now(); reason == nil {
 			engine.Channels = append(engine.Channels, o.Config.Channels[m.name].Options(m.name, a, a.Sheet()))
@@ -163,7 +171,7 @@ func (s *Server) Close() error {
 	s.endRetry()
 	s.retries.Wait()
 	var faults []error
-	for _, w := range s.webs {
+	for _, w := range s.webs() {
 		faults = append(faults, w.close())
 	}
 	var closing sync.WaitGroup
@@ -178,8 +186,12 @@ func (s *Server) Close() error {
 	if s.box != nil {
 		faults = append(faults, s.box.Close())
 	}
-	for _, end := range slices.Backward(s.ends) {
-		faults = append(faults, end(context.Background()))
+	if s.visible != nil {
+		flushing, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		if err := s.visible.Close(flushing); err != nil { // spans that the collector does not take are no fault of a stop
+			s.logger.Warn(observe.EventTracing, "error", err)
+		}
+		cancel()
 	}
 	if s.Ledger != nil {
 		faults = append(faults, s.Ledger.Close())

@@ -49,6 +49,17 @@ func listen(ctx context.Context, key, address string, logger *slog.Logger) (*web
 	}}, nil
 }
 
+// url is where it is; empty for one that is not there.
+func (w *web) url() string {
+	switch {
+	case w == nil:
+		return ""
+	case w.secure:
+		return "https://" + w.listener.Addr().String()
+	}
+	return "http://" + w.listener.Addr().String()
+}
+
 // serve answers until stop or close. failed gets why it ended, if that was neither.
 func (w *web) serve(failed chan<- error) {
 	w.serving.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -256,7 +257,12 @@ func TestAServerThatStopsIsNotReady(t *testing.T) {
 	c := starter(t)
 	c.API.Drain = time.Millisecond
 	r := start(t, Options{Config: c, API: true})
-	r.await("it is ready", func() bool { return r.Ready(t.Context()) == nil })
+	ready := func() (int, string) {
+		answer := httptest.NewRecorder()
+		r.readyz().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		return answer.Code, answer.Body.String()
+	}
+	r.await("it is ready", func() bool { code, _ := ready(); return code == http.StatusOK })
 	if err := r.Ledger.SetPaused(t.Context(), "file/audit", true, "so that it does not end"); err != nil {
 		t.Fatal(err)
 	}
@@ -276,8 +282,8 @@ func TestAServerThatStopsIsNotReady(t *testing.T) {
 	if err := <-waited; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a long poll ends with %v", err)
 	}
-	if err := r.Ready(t.Context()); !errors.Is(err, ErrStopping) {
-		t.Errorf("err is %v", err)
+	if code, text := ready(); code != http.StatusServiceUnavailable || !strings.Contains(text, "asked to stop") {
+		t.Errorf("/readyz answers %d: %s", code, text)
 	}
 	if _, err := r.claim("file/audit", "late"); err != nil {
 		t.Errorf("a claim in the drain time: %v", err)
