@@ -42,10 +42,11 @@ func BenchmarkDrain(b *testing.B) {
 	for _, workers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			l, url := open(b, func(o *postgres.Options) { o.MaxConns = int32(min(workers+2, 32)) })
+			p := pool(b, url)
+			before := tableBytes(b, p)
 			for n := 0; n < b.N; n += claimBatch {
 				claimMany(b, l, min(claimBatch, b.N-n), n)
 			}
-			p := pool(b, url)
 			if _, err := p.Exec(b.Context(), "ANALYZE"); err != nil {
 				b.Fatal(err)
 			}
@@ -53,10 +54,21 @@ func BenchmarkDrain(b *testing.B) {
 			drain(b, l, workers, b.N)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "effects/s")
 			b.StopTimer()
+			b.ReportMetric(float64(tableBytes(b, p)-before)/float64(b.N), "table-B/effect")
 			_ = l.Close() // a session reports what it counted when it ends
 			b.ReportMetric(hotRatio(b, p), "hot-ratio")
 		})
 	}
+}
+
+// tableBytes is what tables and indexes hold on disk.
+func tableBytes(b *testing.B, p *pgxpool.Pool) (n int64) {
+	b.Helper()
+	const sum = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+	if err := p.QueryRow(b.Context(), sum).Scan(&n); err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 func drain(b *testing.B, l *postgres.Ledger, workers, want int) {
