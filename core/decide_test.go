@@ -31,6 +31,14 @@ func stamped(change ...func(*ledger.Intent)) ledger.Intent {
 func never(i *ledger.Intent) {
 	i.SendStartedAt, i.FirstSentAt, i.LastPossibleSend, i.Attempts = time.Time{}, time.Time{}, time.Time{}, 0
 }
+
+// earlier is a row that an earlier life of the ledger may have sent until ten seconds after t0; its tokens follow from the intent.
+func earlier(i *ledger.Intent) {
+	i.ProbeFirst, i.LastPossibleSend, i.Sheet.Token = true, t0.Add(10*time.Second), channel.TokenDerived
+}
+func allocatedRow(i *ledger.Intent) { i.Sheet.Token = channel.TokenAllocated }
+func byContentRow(i *ledger.Intent) { i.Sheet.FindsWithoutToken = true }
+
 func heldRow(i *ledger.Intent)  { i.HeldAt, i.HoldReason = t0, "why" }
 func replay(i *ledger.Intent)   { i.Sheet.Replay = channel.ReplayForEver }
 func accepted(i *ledger.Intent) { i.AcceptedAt = t0 }
@@ -99,6 +107,19 @@ func TestDecideFollowsTheProtocol(t *testing.T) {
 		"accepted, past the time: held":              {row: stamped(accepted), now: longAfter, sheet: accepts, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Hold{}},
 		"accepted, which the sheet has not: unknown": {row: stamped(), now: longAfter, sheet: exact, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Probed{Finding: channel.FindingUnknown}},
 		"accepted, which a new sheet has not: held":  {row: stamped(accepted), now: longAfter, sheet: exact, found: finding(channel.AcceptedFinding(channel.Evidence{ID: "1"}, 0)), want: ledger.Hold{}},
+		"restored, replay-safe: probed first":        {row: stamped(never, earlier, replay), now: counts, sheet: exact},
+		"restored, absent for good: reopened":        {row: stamped(never, earlier), now: counts, sheet: exact, found: finding(channel.AbsentForGood("")), want: ledger.Reopen{Proof: ledger.ProofAbsentForGood}},
+		"restored, absent for good, early: again":    {row: stamped(never, earlier), now: early, sheet: exact, found: finding(channel.AbsentForGood("")), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
+		"restored, its token may be lost: held":      {row: stamped(never, earlier, allocatedRow), now: counts, sheet: exact, found: finding(channel.AbsentForGood("")), want: ledger.Hold{}},
+		"restored, token dead, early: looks again":   {row: stamped(never, earlier, allocatedRow), now: early, sheet: exact, found: finding(channel.Finding{Kind: channel.FindingAbsentForGood, TokenDead: true}), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
+		"restored, token dead, in time: held":        {row: stamped(never, earlier, allocatedRow), now: counts, sheet: exact, found: finding(channel.Finding{Kind: channel.FindingAbsentForGood, TokenDead: true}), want: ledger.Hold{}},
+		"restored, found by content: reopened":       {row: stamped(never, earlier, allocatedRow, byContentRow), now: counts, sheet: exact, found: finding(channel.AbsentForGood("")), want: ledger.Reopen{Proof: ledger.ProofAbsentForGood}},
+		"restored, exact sent: committed":            {row: stamped(never, earlier, allocatedRow), now: early, sheet: exact, found: finding(channel.SentFinding(channel.MatchExact, channel.Evidence{ID: "1"})), want: ledger.Commit{}},
+		"restored, no probe, same bytes: sent again": {row: stamped(never, earlier, replay), now: early, sheet: none, want: ledger.Reopen{Proof: ledger.ProofReplaySafe}},
+		"restored, no probe, bytes lost: held":       {row: stamped(never, earlier, replay, allocatedRow), now: early, sheet: none, want: ledger.Hold{}},
+		"restored, policy resend, derived":           {row: stamped(never, earlier), now: counts, sheet: none, p: Policy{Unknown: UnknownResend}, want: ledger.Reopen{Proof: ledger.ProofResend}},
+		"restored, policy resend, token lost: held":  {row: stamped(never, earlier, allocatedRow), now: counts, sheet: none, p: Policy{Unknown: UnknownResend}, want: ledger.Hold{}},
+		"restored, beyond the horizon: no absence":   {row: stamped(never, earlier, func(i *ledger.Intent) { i.Sheet.ProbeHorizon = channel.Duration(time.Minute) }), now: longAfter, sheet: exact, found: finding(channel.AbsentForGood("")), want: ledger.Probed{Finding: channel.FindingAbsentNow}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -191,7 +191,7 @@ type Effects interface {
 	// RecordOnce inserts an intent on [ChannelLocal] in the caller's transaction and reports whether this caller was first. It is
 	// ended by Finish, or expires as unknown. The key is stored as "local:"+key.
 	RecordOnce(ctx context.Context, tx Tx, runID, key string, expires time.Duration) (first bool, err error)
-	// Finish ends a recorded intent as committed. [ErrNoIntent], [ErrTerminal].
+	// Finish ends a recorded intent as committed; where a new epoch was opened meanwhile, the next look at it does. [ErrNoIntent], [ErrTerminal].
 	Finish(ctx context.Context, runID, key string, result channel.Evidence) error
 	// BeginGuard verifies the lease, inserts, fences and stamps, in one transaction. first is false if the key was there already; the
 	// intent says what became of it.

@@ -56,6 +56,16 @@ func (s *Snapshot) firstPossible(i Intent) time.Time {
 	return i.CreatedAt
 }
 
+// Finished is the move of a caller that finished what it had recorded: a commit, or, where a new epoch was opened meanwhile, late evidence, by
+// which the next look commits it. It is for backends.
+func Finished(s Snapshot, result channel.Evidence) Move {
+	i := s.Intent
+	if s.Found && i.LedgerEpoch != s.Epoch && i.State == StateDispatched {
+		return Late{Key: i.Key, Fence: i.Fence(), Attempt: i.Attempts, Outcome: LateSent, Evidence: result}
+	}
+	return Commit{Fence: i.Fence(), Evidence: result, Established: BySend}
+}
+
 // NeedsStoredToken reports whether the sheet says that only what was stored of a token finds, or repeats, its effect: the token cannot be
 // made again from the intent.
 func (s StampedSheet) NeedsStoredToken() bool { return s.Token != channel.TokenDerived }

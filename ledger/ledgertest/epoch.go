@@ -21,6 +21,7 @@ func epochTopic() topic {
 		{name: "a claim that commits beside the opening is probed first", run: epochBeside, needsWriters: true},
 		{name: "an absence counts after the fences of the life before, and then it is sent", run: epochAbsence},
 		{name: "a token that may have been lost is never replaced", run: epochToken},
+		{name: "what was recorded before is finished after it", run: epochFinish},
 		{name: "no SQL forgets that an earlier life may have sent it", run: epochSQL},
 		{name: "epochs are numbered, and never changed", run: epochRows},
 	}}

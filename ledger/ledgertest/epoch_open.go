@@ -251,6 +251,23 @@ func epochSQL(f *fixture) {
 	}
 }
 
+func epochFinish(f *fixture) {
+	f.must(f.Ledger.InTx(f.ctx(), func(tx ledger.Tx) error {
+		first, err := f.Ledger.RecordOnce(f.ctx(), tx, f.run, "finish", longEnough)
+		if err == nil && !first {
+			err = errors.New("it was there")
+		}
+		return err
+	}))
+	f.openEpoch(0, 0)
+	f.must(f.Ledger.Finish(f.ctx(), f.run, "finish", channel.Evidence{ID: "done"}))
+	k := ledger.Key{RunID: f.run, EffectKey: "local:finish"}
+	f.move(k, probeFence())
+	if got := f.is(k, ledger.StateCommitted); ledger.EvidenceID(got.Evidence) != "done" {
+		f.t.Errorf("it is committed with %s", got.Evidence)
+	}
+}
+
 func epochRows(f *fixture) {
 	f.openEpoch(0, 0)
 	before := []string{""}

@@ -168,7 +168,7 @@ func (l *Ledger) Finish(ctx context.Context, runID, key string, result channel.E
 		case row.snap.Intent.State.Terminal():
 			return fmt.Errorf("finish %s: %w", k, ledger.ErrTerminal)
 		}
-		change, err := ledger.Apply(row.snap, ledger.Commit{Fence: row.snap.Intent.Fence(), Evidence: result, Established: ledger.BySend})
+		change, err := ledger.Apply(row.snap, ledger.Finished(row.snap, result))
 		if err != nil {
 			return err
 		}

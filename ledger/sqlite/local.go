@@ -144,7 +144,7 @@ func (l *Ledger) Finish(ctx context.Context, runID, key string, result channel.E
 		if snap.Found && snap.Intent.State.Terminal() {
 			return fmt.Errorf("%s is %s: %w", k, snap.Intent.Outcome(), ledger.ErrTerminal)
 		}
-		_, err = s.decide(ctx, snap, ledger.Commit{Fence: snap.Intent.Fence(), Evidence: result, Established: ledger.BySend})
+		_, err = s.decide(ctx, snap, ledger.Finished(snap, result))
 		return err
 	})
 	if err != nil {
