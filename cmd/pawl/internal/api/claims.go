@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
-
 	"github.com/pawlworks/pawl/fence"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/sdk/pawlclient"
@@ -40,21 +38,15 @@ func (s *Service) ClaimAll(ctx context.Context, claims []pawlclient.Claim) (pawl
 
 // claim takes all claims or none. at names the place of each in the request.
 func (s *Service) claim(ctx context.Context, asked []pawlclient.Claim, at func(n int) string) ([]pawlclient.ClaimResult, error) {
-	trace := traceParent(ctx)
 	claims := make([]ledger.Claim, len(asked))
 	for n, a := range asked {
 		c, err := claimOf(a, at(n))
 		if err != nil {
 			return nil, err
 		}
-		c.TraceParent = trace
 		claims[n] = c
 	}
-	var results []ledger.ClaimResult
-	err := s.ledger.InTx(ctx, func(tx ledger.Tx) (err error) {
-		results, err = s.ledger.Claim(ctx, tx, claims...)
-		return err
-	})
+	results, err := s.take(ctx, claims...)
 	if err != nil {
 		return nil, s.claimProblem(ctx, err, claims, results, at)
 	}
@@ -68,13 +60,6 @@ func (s *Service) claim(ctx context.Context, asked []pawlclient.Claim, at func(n
 		}
 	}
 	return views, nil
-}
-
-// traceParent is the W3C trace context that the claim belongs to; empty for none.
-func traceParent(ctx context.Context) string {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier.Get("traceparent")
 }
 
 // claimOf checks what can be checked of a claim alone.

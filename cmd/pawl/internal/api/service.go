@@ -20,6 +20,8 @@ import (
 // ServiceOptions say what a Service works on. Only Ledger is required.
 type ServiceOptions struct {
 	Ledger ledger.Ledger
+	// Claim takes all claims or none, in a transaction of its own: an engine's Claim, which counts them. Default: core.Claim.
+	Claim func(ctx context.Context, claims ...ledger.Claim) ([]ledger.ClaimResult, error)
 	// Wake is called with the channel of each new claim after its commit: an engine's Wake.
 	Wake func(channel string)
 	// Await returns when the intent has ended or is held, or ctx ends, with what is known then: an engine's Wait. Default: core.Wait,
@@ -45,6 +47,7 @@ type ServiceOptions struct {
 // Service does what the API does, in this process. Make one with [NewService]. It is safe for concurrent use.
 type Service struct {
 	ledger    ledger.Ledger
+	take      func(context.Context, ...ledger.Claim) ([]ledger.ClaimResult, error)
 	wake      func(string)
 	await     func(context.Context, ledger.Key) (ledger.Intent, error)
 	health    func(string) (pawlclient.ChannelHealth, bool)
@@ -70,7 +73,7 @@ func NewService(o ServiceOptions) (*Service, error) {
 		return nil, fmt.Errorf("ClockAllowance: must not be negative, is %s", o.ClockAllowance)
 	}
 	s := &Service{
-		ledger: o.Ledger, wake: o.Wake, await: o.Await, health: o.Health, public: o.PublicKey, issuer: o.Issuer, trusted: o.Trusted,
+		ledger: o.Ledger, take: o.Claim, wake: o.Wake, await: o.Await, health: o.Health, public: o.PublicKey, issuer: o.Issuer, trusted: o.Trusted,
 		actor: o.Actor, allowance: cmp.Or(o.ClockAllowance, fence.DefaultClockAllowance), logger: o.Logger,
 	}
 	if s.trusted == nil && s.public != nil {
@@ -79,6 +82,11 @@ func NewService(o ServiceOptions) (*Service, error) {
 			return nil, fmt.Errorf("PublicKey: %w", err)
 		}
 		s.trusted = ring
+	}
+	if s.take == nil {
+		s.take = func(ctx context.Context, claims ...ledger.Claim) ([]ledger.ClaimResult, error) {
+			return core.Claim(ctx, s.ledger, claims...)
+		}
 	}
 	if s.wake == nil {
 		s.wake = func(string) {}
