@@ -42,10 +42,12 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e := &Engine{options: o, ledger: o.Ledger, log: o.Logger.With("instance", o.Instance), measure: measure}
 	e.channels.byName = map[string]*outlet{}
+	measure.beginAll(ctx)
 	for _, c := range o.Channels {
 		if err := e.store(ctx, c); err != nil {
 			return nil, err
 		}
+		measure.begin(ctx, c.Name)
 		e.channels.byName[c.Name] = newOutlet(c)
 	}
 	return e, nil

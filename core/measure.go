@@ -55,7 +55,7 @@ func newMeasure(o Options) (measure, error) {
 		{&m.receiptsPaid, "pawl.receipts.paid", "Owed receipts that were issued"},
 		{&m.queueMended, "pawl.queue.mended", "Rows of the dispatch queue that the scan had to mend"},
 		{&m.runsReclaimed, "pawl.runs.reclaimed", "Runs of dead workers that were set ready or quarantined, by status"},
-		{&m.pauses, "pawl.channels.paused", "Channels that the engine paused because the adapter calls the configuration at fault"},
+		{&m.pauses, "pawl.configuration_faults", "Channels paused by the engine because the adapter calls their configuration at fault"},
 	} {
 		var err error
 		*c.to, err = meter.Int64Counter(c.name, metric.WithDescription(c.help))
@@ -91,6 +91,27 @@ func onChannel(name string) metric.MeasurementOption {
 
 func onChannelWith(name, key, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String("channel", name), attribute.String(key, value)))
+}
+
+// begin makes the series of a channel at 0, so that a monitor sees the first step of each as one.
+func (m measure) begin(ctx context.Context, channelName string) {
+	on := onChannel(channelName)
+	for _, c := range []metric.Int64Counter{m.starts, m.fruitless, m.attempts, m.ambiguities, m.fenceLosses, m.alarms, m.pauses, m.looks} {
+		c.Add(ctx, 0, on)
+	}
+	for _, event := range []string{EventSent, EventAccepted, EventNotSent, EventRejected, EventFailedOutside, EventReopened, EventHeld, EventAbandoned, EventProbed, EventLate} {
+		m.outcomes.Add(ctx, 0, onChannelWith(channelName, "event", event))
+	}
+}
+
+// beginAll makes the series that belong to no channel.
+func (m measure) beginAll(ctx context.Context) {
+	for _, c := range []metric.Int64Counter{m.receiptsPaid, m.queueMended} {
+		c.Add(ctx, 0)
+	}
+	for _, move := range []ledger.Move{ledger.Commit{}, ledger.Abandon{}, ledger.Reopen{}, ledger.Ambiguous{}, ledger.Accept{}, ledger.Hold{}, ledger.Probed{}, ledger.Late{}} {
+		m.writeFailures.Add(ctx, 0, metric.WithAttributes(attribute.String("move", moveName(move))))
+	}
 }
 
 // outcome counts what an intent came to. event is the name of the log event that says so.

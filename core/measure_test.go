@@ -72,7 +72,7 @@ func TestMeasurementsKeepTheirNames(t *testing.T) {
 		"pawl.alarms":                 {"channel"},
 		"pawl.answers":                {"channel", "result"},
 		"pawl.attempts":               {"channel"},
-		"pawl.channels.paused":        {"channel"},
+		"pawl.configuration_faults":   {"channel"},
 		"pawl.claim_to_commit":        {"channel"},
 		"pawl.claims":                 {"channel", "result"},
 		"pawl.effects":                {"channel", "event"},

@@ -97,7 +97,10 @@ type counter struct {
 	instrument
 }
 
-func (c counter) Add(_ context.Context, _ int64, o ...metric.AddOption) {
+func (c counter) Add(_ context.Context, n int64, o ...metric.AddOption) {
+	if n == 0 {
+		return // a series that begins, without a measurement
+	}
 	c.all.add(c.name, metric.NewAddConfig(o).Attributes())
 }
 

@@ -106,6 +106,7 @@ func (e *Engine) Add(ctx context.Context, c ChannelOptions) error {
 	if err := e.store(ctx, c); err != nil {
 		return err
 	}
+	e.measure.begin(ctx, c.Name)
 	out := newOutlet(c)
 	e.channels.mu.Lock()
 	defer e.channels.mu.Unlock()
