@@ -2,10 +2,9 @@
 
 -- Lives of the ledger: who opened each and why, and the longest fence that the life before may have given out, where the channels' own
 -- fence_ttl does not say enough.
-ALTER TABLE ledger_epochs
-    ADD COLUMN fence_term interval NOT NULL DEFAULT '0',
-    ADD COLUMN opened_by text NOT NULL DEFAULT '',
-    ADD COLUMN reason text NOT NULL DEFAULT '';
+ALTER TABLE ledger_epochs ADD COLUMN fence_term interval NOT NULL DEFAULT '0';
+ALTER TABLE ledger_epochs ADD COLUMN opened_by text NOT NULL DEFAULT '';
+ALTER TABLE ledger_epochs ADD COLUMN reason text NOT NULL DEFAULT '';
 -- +goose StatementBegin
 CREATE FUNCTION ledger_epochs_open() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
