@@ -23,8 +23,11 @@ type engine struct {
 	config string
 	log    string
 	pid    int
-	code   int           // after exited
-	exited chan struct{} // nil: never started
+	// home and environ are for a service that was given no configuration.
+	home    string
+	environ []string
+	code    int           // after exited
+	exited  chan struct{} // nil: never started
 }
 
 // engine writes the configuration of an engine and starts it; it returns when the engine beats. url "" is the scene's own.
@@ -55,6 +58,9 @@ func (e *engine) start() {
 	defer log.Close()
 	c := exec.Command(e.s.program, e.verb, "--config", e.config)
 	c.Dir, c.Stdout, c.Stderr = e.s.dir, log, log
+	if e.config == "" {
+		c.Args, c.Dir, c.Env = []string{e.s.program, e.verb}, e.home, append(os.Environ(), e.environ...)
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	exited, started := make(chan struct{}), make(chan error, 1)
 	// The kernel sends the death signal when the thread that forked ends: this one is kept.
