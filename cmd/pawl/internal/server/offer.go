@@ -86,7 +86,7 @@ func (s *Server) offer(o Options) (err error) {
 // handler is the API.
 func (s *Server) handler(o Options) (http.Handler, error) {
 	service, err := api.NewService(api.ServiceOptions{
-		Ledger: s.Ledger, Wake: s.Engine.Wake, Await: s.await, Health: s.Health, PublicKey: s.key.Public(), Issuer: o.Config.Issuer,
+		Ledger: s.Ledger, Claim: s.Engine.Claim, Wake: s.Engine.Wake, Await: s.await, Health: s.Health, PublicKey: s.key.Public(), Issuer: o.Config.Issuer,
 		ClockAllowance: s.Engine.Options().ClockAllowance, Logger: o.Logger,
 	})
 	if err != nil {
