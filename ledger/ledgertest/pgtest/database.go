@@ -28,6 +28,7 @@ type shared struct {
 	count     atomic.Int64
 	mu        sync.Mutex
 	skipped   []string
+	why       error // the first test was skipped; err is of the shared server alone
 }
 
 // binary is this test binary's server: TestMain and tests have no other way to share one.
@@ -46,7 +47,7 @@ func Main(m *testing.M) int {
 	binary.mu.Lock()
 	defer binary.mu.Unlock()
 	if len(binary.skipped) > 0 {
-		fmt.Printf("pgtest: no Postgres (%v); skipped: %s\n", binary.err, strings.Join(binary.skipped, ", "))
+		fmt.Printf("pgtest: no Postgres (%v); skipped: %s\n", binary.why, strings.Join(binary.skipped, ", "))
 	}
 	return code
 }
@@ -124,7 +125,9 @@ func missing(t testing.TB, err error) {
 	}
 	binary.mu.Lock()
 	binary.skipped = append(binary.skipped, t.Name())
-	binary.err = errors.Join(binary.err, err)
+	if binary.why == nil {
+		binary.why = err
+	}
 	binary.mu.Unlock()
 	t.Skipf("no Postgres: %v; set %s", err, Variable)
 }
