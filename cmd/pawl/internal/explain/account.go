@@ -45,7 +45,8 @@ func Of(d pawlclient.Detail, around Around) Account {
 	}
 	w.missing()
 	w.receipts()
-	slices.SortStableFunc(w.events, func(a, b Event) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	// Receipts have whole milliseconds: one that was issued with an entry of the log stands behind it.
+	slices.SortStableFunc(w.events, func(a, b Event) int { return cmp.Compare(a.At.UnixMilli(), b.At.UnixMilli()) })
 	a.Events = w.events
 	j := judge(d, around)
 	a.Meaning, a.Do, a.Commands, a.Attention = j.meaning, j.do, j.commands, j.attention

@@ -18,6 +18,7 @@ type walk struct {
 	// A dispatch of which nothing is written yet: who took it, and how many attempts there had been before.
 	open      bool
 	owner     string
+	taken     time.Time
 	before    int
 	firstSaid bool // that the first attempt began
 }
@@ -58,7 +59,7 @@ func (w *walk) entry(e pawlclient.LogEntry) {
 	_ = json.Unmarshal(e.Detail, &k) // what cannot be read is left out
 	number, owner := ownerOf(k.Fence)
 	if e.Outcome == "fenced" && k.Reason == "" {
-		w.open, w.owner, w.before = true, owner, e.Attempt
+		w.open, w.owner, w.taken, w.before = true, owner, e.At, e.Attempt
 		w.say(e.At, "%s took it to send it (fence %s).", w.engine(owner), number)
 		return
 	}
@@ -100,6 +101,9 @@ func (w *walk) gap(e pawlclient.LogEntry, k kept, owner string) {
 	}
 	if ownAnswer(e, k) || owner == w.owner {
 		return
+	}
+	if e.Attempt > w.before && w.before > 0 { // when is not written down
+		w.say(w.taken, "%s began attempt %d.", w.engine(w.owner), e.Attempt)
 	}
 	lost := fmt.Sprintf("%s had died or lost touch with the ledger%s", w.engine(w.owner), w.lastSeen(w.owner))
 	switch {
