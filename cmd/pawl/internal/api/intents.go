@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -108,7 +109,8 @@ func (s *Service) waitUntil(ctx context.Context, k pawlclient.Key, timeout time.
 		}()
 	}
 	last, err := s.await(waiting, key)
-	if err != nil && (waiting.Err() == nil || ctx.Err() != nil) {
+	over := waiting.Err() != nil || errors.Is(err, context.DeadlineExceeded) // its own time, or that of a service that stops
+	if err != nil && (!over || ctx.Err() != nil) {
 		return pawlclient.Intent{}, problem(err, "path")
 	}
 	if last.RunID == "" { // no look came back in time
