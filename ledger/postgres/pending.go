@@ -1,5 +1,0 @@
-package postgres
-
-import "errors"
-
-var errPending = errors.New("not built yet")

@@ -1,5 +1,0 @@
-package sqlite
-
-import "errors"
-
-var errPending = errors.New("not built yet")
