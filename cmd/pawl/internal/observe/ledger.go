@@ -155,7 +155,7 @@ func (s *Observe) watchLedger(meter metric.Meter, r *reader, heartbeatTimeout ti
 	epoch := g.count("pawl.ledger.epoch", "The ledger's present epoch")
 	intents := g.count("pawl.intents", "Intents in the ledger that have not ended, by state")
 	waiting := g.seconds("pawl.oldest_waiting", "How long the oldest intent has been due that waits for a send; 0: none waits")
-	unresolved := g.seconds("pawl.oldest_unresolved", "How long ago the oldest intent was claimed that is under way or being found out; 0: there is none")
+	unresolved := g.seconds("pawl.oldest_unresolved", "How long the oldest dispatched intent has been so: since its stamp, or since the end of a fence without one; 0: there is none")
 	unknown := g.seconds("pawl.oldest_unknown", "How long the oldest held intent has waited for a person; 0: none is held")
 	committed := g.total("pawl.ledger.committed", "Intents in the ledger that ended as committed")
 	abandoned := g.total("pawl.ledger.abandoned", "Intents in the ledger that ended as abandoned")
