@@ -16,16 +16,15 @@ import (
 
 // engine is one engine as an operator runs it: a process, started again at will.
 type engine struct {
-	s      *scene
-	name   string
-	verb   string // engine or serve
-	api    string // where a service listens
-	config string
-	log    string
-	pid    int
-	// home and environ are for a service that was given no configuration.
-	home    string
-	environ []string
+	s       *scene
+	name    string
+	verb    string // engine or serve
+	api     string // where a service listens
+	config  string
+	log     string
+	pid     int
+	home    string        // where a service runs that was given no configuration
+	environ []string      // besides the test's own
 	code    int           // after exited
 	exited  chan struct{} // nil: never started
 }
@@ -57,9 +56,9 @@ func (e *engine) start() {
 	}
 	defer log.Close()
 	c := exec.Command(e.s.program, e.verb, "--config", e.config)
-	c.Dir, c.Stdout, c.Stderr = e.s.dir, log, log
+	c.Dir, c.Stdout, c.Stderr, c.Env = e.s.dir, log, log, append(os.Environ(), e.environ...)
 	if e.config == "" {
-		c.Args, c.Dir, c.Env = []string{e.s.program, e.verb}, e.home, append(os.Environ(), e.environ...)
+		c.Args, c.Dir = []string{e.s.program, e.verb}, e.home
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	exited, started := make(chan struct{}), make(chan error, 1)
