@@ -59,7 +59,7 @@ leave evidence. An effect is claimed into a ledger; an engine sends it; a receip
 		}
 	}
 	in(groupEffects, newDemo(), newSend(), newIntents(), newHolds(), newExplain(), newResolve(), newRedrive(), newRuns())
-	in(groupOperate, newServe(), newInit(), newEngine(), newReconcile(), newStatus(), newChannels(), newPause(), newResume(), newTokens(), newAudit(), newMigrate(), newEpoch(),
+	in(groupOperate, newServe(), newInit(), newEngine(), newReconcile(), newStatus(), newDoctor(), newChannels(), newPause(), newResume(), newTokens(), newAudit(), newMigrate(), newEpoch(),
 		newPrune(), newAdapter())
 	in(groupTools, newCanonical(), newKey(), newReceipt(), newVersion())
 	root.AddCommand(newExitCodesTopic())

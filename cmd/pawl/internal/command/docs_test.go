@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawlworks/pawl/cmd/pawl/internal/config"
+	"github.com/pawlworks/pawl/cmd/pawl/internal/doctor"
 	"github.com/pawlworks/pawl/cmd/pawl/internal/explain"
 	"github.com/pawlworks/pawl/cmd/pawl/internal/server"
 	"github.com/pawlworks/pawl/sdk/pawlclient"
@@ -116,6 +117,7 @@ func TestThePageHasEveryFieldOfTheJSON(t *testing.T) {
 		pawlclient.LateEvidence{}, pawlclient.Receipt{}, pawlclient.ClaimResult{}, pawlclient.Channel{}, adapterView{},
 		pawlclient.ChannelHealth{}, pawlclient.Engine{}, pawlclient.Stats{}, pawlclient.Epoch{}, pawlclient.Pruned{}, pawlclient.APIToken{},
 		pawlclient.IssuedAPIToken{}, pawlclient.AuditEntry{}, pawlclient.AuditPage{}, pawlclient.Run{}, explain.Account{}, explain.Event{}, statusView{}, attention{},
+		diagnosis{}, doctor.Finding{},
 		described{}, keyView{}, resourceView{}, keygenView{}, migrated{}, server.Migration{}, reconciled{}, build{}, verdictView{},
 	} {
 		typ := reflect.TypeOf(v)

@@ -64,10 +64,27 @@ func (e *engineProcess) says(text string) bool {
 
 // engineStart is: engine-start NAME args… It runs "pawl engine args…" and returns once it has started.
 func engineStart(ts *testscript.TestScript, _ bool, args []string) {
+	startProcess(ts, args[0], "engine.started", append([]string{"engine"}, args[1:]...)...)
+}
+
+// serveStart is: serve-start NAME VARIABLE args… It runs "pawl serve args…", returns once it serves, and puts its URL into a variable.
+func serveStart(ts *testscript.TestScript, _ bool, args []string) {
+	e := startProcess(ts, args[0], "engine.started", append([]string{"serve"}, args[2:]...)...)
+	if !e.says("the API is at ") {
+		ts.Fatalf("it does not say where it serves")
+	}
+	log, _ := e.text()
+	_, rest, _ := strings.Cut(log, "the API is at ")
+	url, _, _ := strings.Cut(rest, "/v1,")
+	ts.Setenv(args[1], url)
+}
+
+// startProcess runs pawl until its log says that it has started.
+func startProcess(ts *testscript.TestScript, name, started string, args ...string) *engineProcess {
 	program, err := exec.LookPath("pawl")
 	ts.Check(err)
 	e := &engineProcess{
-		cmd: exec.Command(program, append([]string{"engine"}, args[1:]...)...), done: make(chan struct{}), grew: make(chan struct{}),
+		cmd: exec.Command(program, args...), done: make(chan struct{}), grew: make(chan struct{}),
 	}
 	e.cmd.Dir = ts.MkAbs(".")
 	e.cmd.Env = append(os.Environ(), allowedVariable+"=yes", otherVariable+"=yes")
@@ -75,11 +92,12 @@ func engineStart(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(e.cmd.Start())
 	go e.read(bufio.NewScanner(pipe))
-	ts.Value(engines{}).(map[string]*engineProcess)[args[0]] = e
-	if !e.says("engine.started") {
+	ts.Value(engines{}).(map[string]*engineProcess)[name] = e
+	if !e.says(started) {
 		log, _ := e.text()
-		ts.Fatalf("the engine did not start:\n%s", log)
+		ts.Fatalf("pawl %s did not start:\n%s", args[0], log)
 	}
+	return e
 }
 
 // engineSignal is: engine-signal NAME TEXT. It sends SIGTERM and waits until the log holds the text.

@@ -49,7 +49,7 @@ func runScripts(t *testing.T, dir string, more map[string]string) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": code, "fault": fault, "expand": expand, "sql": runSQL, "capture": capture, "number": number, "await": await,
-			"engine-start": engineStart, "engine-stop": engineStop, "engine-signal": engineSignal,
+			"engine-start": engineStart, "engine-stop": engineStop, "engine-signal": engineSignal, "serve-start": serveStart,
 		},
 	})
 }

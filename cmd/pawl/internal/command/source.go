@@ -28,16 +28,7 @@ func (s *source) flags(c *cobra.Command) {
 
 // load reads the configuration. Without a file it is the default one: the embedded ledger in ./pawl-data.
 func (s *source) load() (config.Config, error) {
-	file := s.file
-	if file == "" {
-		file = os.Getenv(config.FileVariable)
-	}
-	if file == "" && s.url == "" {
-		if _, err := os.Stat(config.DefaultFile); err == nil {
-			file = config.DefaultFile
-		}
-	}
-	c, err := config.Load(file)
+	c, err := config.Load(s.chosen())
 	var faults *config.Error
 	switch missing, path := missingFile(err); {
 	case missing:
