@@ -7,13 +7,18 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 // resolveFence is how long a person's decision may take to be written once it is made.
 const resolveFence = 30 * time.Second
+
+// scope names this package in traces.
+const scope = "github.com/pawlworks/pawl/cmd/pawl/internal/api"
 
 // settledMeanwhile says that a person's decision came too late.
 func settledMeanwhile() error {
@@ -85,6 +90,8 @@ func (s *Service) resolve(ctx context.Context, k ledger.Key, r pawlclient.Resolv
 	if !taken.Applied {
 		return taken.Intent, settledMeanwhile()
 	}
+	ctx, span := core.StartSpan(ctx, trace.SpanFromContext(ctx).TracerProvider().Tracer(scope), "pawl.resolve", taken.Intent)
+	defer span.End()
 	done, err := s.ledger.Move(ctx, k, ledger.Resolve{Fence: taken.Intent.Fence(), As: ledger.Decision(r.As), By: by, Reason: r.Reason})
 	if err != nil {
 		return done.Intent, fmt.Errorf("the decision could not be written, and the fence_number is another one now: %w", err)
