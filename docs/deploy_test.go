@@ -94,26 +94,35 @@ func TestTheComposeFileStartsReplicasOnMigratedTables(t *testing.T) {
 	}
 }
 
-// TestTheImageServes builds the image and runs it as the compose file does, but for Postgres: read-only, without rights.
-func TestTheImageServes(t *testing.T) {
+// containers runs the docker command. It skips the test by name where there is no engine, or fails it in CI.
+func containers(t *testing.T) func(arguments ...string) string {
+	t.Helper()
 	_, err := exec.LookPath("docker")
 	need(t, "docker is needed", err)
 	need(t, "a Docker engine is needed (.ci/docker runs one)", exec.CommandContext(t.Context(), "docker", "version").Run())
-	image := "pawl-test/pawl"
-	docker := func(arguments ...string) string {
-		t.Helper()
-		var out, errs bytes.Buffer
-		c := exec.CommandContext(t.Context(), "docker", arguments...)
-		c.Stdout, c.Stderr = &out, &errs
-		if err := c.Run(); err != nil {
-			t.Fatalf("docker %s: %v\n%s%s", strings.Join(arguments, " "), err, out.String(), errs.String())
-		}
-		return strings.TrimSpace(out.String())
+	return func(arguments ...string) string { t.Helper(); return command(t, "docker", arguments...) }
+}
+
+// command runs a program to its end and returns what it prints.
+func command(t *testing.T, program string, arguments ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c := exec.CommandContext(t.Context(), program, arguments...)
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", program, strings.Join(arguments, " "), err, out.String(), errs.String())
 	}
-	if out, err := exec.CommandContext(t.Context(), "deploy/image", image).CombinedOutput(); err != nil {
-		t.Fatalf("deploy/image: %v\n%s", err, out)
-	}
-	if got := docker("run", "--rm", image, "version"); !strings.HasPrefix(got, "pawl ") {
+	return strings.TrimSpace(out.String())
+}
+
+// testImage is the name of the image that the tests build.
+const testImage = "pawl-test/pawl"
+
+// TestTheImageServes builds the image and runs it read-only and without rights, on the ledger that is built in.
+func TestTheImageServes(t *testing.T) {
+	docker := containers(t)
+	command(t, "deploy/image", testImage)
+	if got := docker("run", "--rm", testImage, "version"); !strings.HasPrefix(got, "pawl ") {
 		t.Errorf("version is %q", got)
 	}
 	configuration, err := filepath.Abs("deploy/pawl.yaml")
@@ -128,9 +137,9 @@ func TestTheImageServes(t *testing.T) {
 			"--volume", configuration + ":/etc/pawl/pawl.yaml:ro", "--volume", volume + ":/var/lib/pawl",
 		}, arguments...)
 	}
-	docker(run("--rm", image, "migrate", "up")...)
-	docker(run("--rm", image, "tokens", "create", "test", "--scope", "read")...)
-	id := docker(run("--detach", "--publish", "127.0.0.1::7243", "--publish", "127.0.0.1::7240", image)...)
+	docker(run("--rm", testImage, "migrate", "up")...)
+	docker(run("--rm", testImage, "tokens", "create", "test", "--scope", "read")...)
+	id := docker(run("--detach", "--publish", "127.0.0.1::7243", "--publish", "127.0.0.1::7240", testImage)...)
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := exec.Command("docker", "logs", id).CombinedOutput()
@@ -143,6 +152,46 @@ func TestTheImageServes(t *testing.T) {
 	docker("stop", "--time", "60", id)
 	if code := docker("inspect", "--format", "{{.State.ExitCode}}", id); code != "0" {
 		t.Errorf("the stopped service's exit code is %s", code)
+	}
+	t.Run("as three replicas on Postgres", func(t *testing.T) { replicas(t, docker) })
+}
+
+// replicas runs the compose file as its first lines say.
+func replicas(t *testing.T, docker func(arguments ...string) string) {
+	_, err := exec.LookPath("docker-compose")
+	need(t, "docker-compose is needed", err)
+	database := os.Getenv("PAWL_TEST_POSTGRES_IMAGE")
+	if database == "" {
+		need(t, "an image of Postgres is needed", fmt.Errorf("set PAWL_TEST_POSTGRES_IMAGE"))
+	}
+	t.Setenv("PAWL_IMAGE", testImage)
+	t.Setenv("POSTGRES_IMAGE", database)
+	t.Setenv("POSTGRES_PASSWORD", "pass-word-1")
+	project := fmt.Sprintf("pawltest%d", time.Now().UnixNano())
+	compose := func(arguments ...string) string {
+		t.Helper()
+		return command(t, "docker-compose", append([]string{"--compatibility", "-p", project, "-f", "deploy/compose.yaml"}, arguments...)...)
+	}
+	t.Cleanup(func() {
+		c := exec.Command("docker-compose", "-p", project, "-f", "deploy/compose.yaml", "down", "--volumes")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Logf("docker-compose down: %v\n%s", err, out)
+		}
+	})
+	compose("run", "--rm", "pawl", "tokens", "create", "you", "--scope", "admin")
+	compose("up", "-d")
+	for _, n := range []string{"1", "2", "3"} {
+		await(t, "http://"+compose("port", "--index", n, "pawl", "7243")+"/readyz", http.StatusOK)
+	}
+	ids := strings.Fields(compose("ps", "-q", "pawl"))
+	compose("stop", "pawl")
+	if len(ids) != 3 {
+		t.Fatalf("%d replicas", len(ids))
+	}
+	for _, id := range ids {
+		if code := docker("inspect", "--format", "{{.State.ExitCode}}", id); code != "0" {
+			t.Errorf("a stopped replica's exit code is %s", code)
+		}
 	}
 }
 
