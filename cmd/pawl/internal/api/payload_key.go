@@ -26,7 +26,7 @@ func PayloadKey(channelName string, payload []byte) (string, error) {
 		}
 		return key, nil
 	}
-	return "", wrong("effect_key", "is missing, and none can be made from a payload of kind "+clip(kind)+"; name the effect, as kind:…")
+	return "", wrong("effect_key", "is missing: a key of kind "+clip(kind)+" cannot be made from the payload; name the effect, as kind:…")
 }
 
 func mailKey(payload []byte) (string, error) {

@@ -1,44 +1,25 @@
 package command
 
 import (
-	"encoding/json"
-	"net/mail"
+	"errors"
 	"strings"
 
-	"github.com/pawlworks/pawl/canonical"
+	"github.com/pawlworks/pawl/cmd/pawl/internal/api"
+	"github.com/pawlworks/pawl/ledger"
 )
 
-// payloadKey makes the effect key of a payload whose identity is known.
+// payloadKey makes the effect key of a payload whose identity is known. Its faults are named by flags.
 func payloadKey(channel string, payload []byte) (string, error) {
-	kind, _, _ := strings.Cut(channel, "/")
-	switch kind {
-	case "mail":
-		return mailKey(payload)
-	case "file":
-		if _, err := canonical.Sum(payload); err != nil {
-			return "", usage("--payload: %v", err)
-		}
-		key, err := canonical.Key(kind, json.RawMessage(payload))
-		if err != nil {
-			return "", usage("--key is missing, and none can be made from the payload: %v", err)
-		}
-		return key, nil
+	key, err := api.PayloadKey(channel, payload)
+	var wrong *ledger.InvalidError
+	if !errors.As(err, &wrong) {
+		return key, err
 	}
-	return "", usage("--key is missing: a key of kind %s cannot be made from the payload; see: pawl key --help", kind)
-}
-
-func mailKey(payload []byte) (string, error) {
-	var m struct{ To, Subject, Text string }
-	if err := json.Unmarshal(payload, &m); err != nil {
-		return "", usage("--payload: is no mail: %v; it wants to, subject and text", err)
+	if member, ok := strings.CutPrefix(wrong.Field, "payload."); ok {
+		return "", usage("--payload: %s: %s", member, wrong.Reason)
 	}
-	to, err := mail.ParseAddress(m.To)
-	if err != nil {
-		return "", usage("--payload: to: %q is not one address such as name@example.org", cut(m.To))
+	if wrong.Field == "payload" {
+		return "", usage("--payload: %s", wrong.Reason)
 	}
-	key, err := canonical.MailKey([]string{to.Address}, m.Subject, m.Text)
-	if err != nil {
-		return "", usage("--key is missing, and none can be made from the payload: %v", err)
-	}
-	return key, nil
+	return "", usage("--key %s; see: pawl key --help", wrong.Reason)
 }
