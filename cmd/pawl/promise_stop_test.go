@@ -107,8 +107,8 @@ func TestAStopUnderLoadBurnsNothing(t *testing.T) {
 			s.awaitStats("all is committed", func(st ledger.Stats) bool { return st.Committed == all })
 			s.eachLineOnce(all)
 			for _, k := range keys {
-				if i := s.await(k, "is committed", committed); i.Attempts != 1 {
-					t.Errorf("committed after %d attempts", i.Attempts)
+				if i := s.await(k, "is committed", committed); i.Attempts != 1 || i.Starts != 1 {
+					t.Errorf("committed after %d starts, %d attempts", i.Starts, i.Attempts)
 				}
 			}
 		})
