@@ -12,6 +12,7 @@ import (
 	"github.com/pawlworks/pawl/cmd/pawl/internal/server"
 	"github.com/pawlworks/pawl/core"
 	"github.com/pawlworks/pawl/ledger"
+	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
 func TestEveryKindOfFailureHasItsExitCode(t *testing.T) {
@@ -40,6 +41,24 @@ func TestEveryKindOfFailureHasItsExitCode(t *testing.T) {
 		{context.DeadlineExceeded, ExitNotYet},
 		{&server.AdapterError{Channel: "file/a", Err: errors.New("x")}, ExitAdapter},
 		{server.ErrHardStop, ExitUnusual},
+		{fmt.Errorf("send: %w", &pawlclient.Problem{Code: pawlclient.CodeInvalid}), ExitUsage},
+		{&pawlclient.Problem{Code: pawlclient.CodeUnauthenticated}, ExitUsage},
+		{&pawlclient.Problem{Code: pawlclient.CodeForbidden}, ExitUsage},
+		{&pawlclient.Problem{Code: pawlclient.CodeTooLarge}, ExitUsage},
+		{&pawlclient.Problem{Code: pawlclient.CodeNotFound}, ExitNo},
+		{&pawlclient.Problem{Code: pawlclient.CodeKeyConflict}, ExitNo},
+		{&pawlclient.Problem{Code: pawlclient.CodeMoved}, ExitNo},
+		{&pawlclient.Problem{Code: pawlclient.CodeEnded}, ExitNo},
+		{&pawlclient.Problem{Code: pawlclient.CodeRefused}, ExitNo},
+		{&pawlclient.Problem{Code: pawlclient.CodeChannelOff}, ExitNo},
+		{&pawlclient.Problem{Code: pawlclient.CodeLeaseLost}, ExitNo},
+		{&pawlclient.Problem{Code: pawlclient.CodeUnavailable}, ExitLedger},
+		{&pawlclient.Problem{Code: pawlclient.CodeRateLimited}, ExitLedger},
+		{&pawlclient.Problem{Code: pawlclient.CodeInternal}, ExitUnusual},
+		{&pawlclient.Problem{Code: "of a later version"}, ExitUnusual},
+		{&pawlclient.Problem{Code: pawlclient.CodeNotFound, Cause: ledger.ErrUnknownChannel}, ExitUsage}, // on a ledger, as ever
+		{&pawlclient.UnreachableError{What: "GET /v1/stats", Err: context.DeadlineExceeded}, ExitLedger},
+		{&pawlclient.UnclearError{What: "POST /v1/prune", Err: &pawlclient.Problem{Code: pawlclient.CodeUnavailable}}, ExitNotYet},
 		{errors.New("disk full"), ExitUnusual},
 	}
 	for _, tt := range tests {
@@ -65,6 +84,12 @@ func TestEveryFaultHasALineOfItsOwn(t *testing.T) {
 		{"the file's", fmt.Errorf("start: %w", &config.Error{Faults: []config.Fault{{Place: "p:1:1", Key: "a", Problem: "x"}, {Place: "p:2:1", Problem: "y"}}}), []string{
 			"p:1:1: a: x", "p:2:1: y",
 		}},
+		{"a problem's fields", fmt.Errorf("claim: %w", &pawlclient.Problem{Code: pawlclient.CodeInvalid, Title: "A field is wrong", Errors: []pawlclient.FieldError{
+			{Location: "body.payload.to", Message: "is no address"}, {Location: "query.limit", Message: "is 0"},
+		}}), []string{"claim: payload.to: is no address; limit: is 0"}},
+		{"a problem's detail", &pawlclient.Problem{Code: pawlclient.CodeEnded, Title: "It has ended", Detail: "it is committed"}, []string{"it is committed"}},
+		{"a problem that is not about the request", &pawlclient.Problem{Code: pawlclient.CodeForbidden, Title: "Not allowed", Detail: "it lacks the scope read"},
+			[]string{"Not allowed: it lacks the scope read"}},
 		{"one of several lines", errors.New("a\nb\r\n\x1b[31mc"), []string{"a; b;  [31mc"}},
 	}
 	for _, tt := range tests {
