@@ -2,7 +2,6 @@ package api
 
 import (
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -57,33 +56,5 @@ func TestThePageNamesEveryRouteItsScopesEveryCodeAndEvent(t *testing.T) {
 		if !strings.Contains(text, "`"+event+"`") {
 			t.Errorf("docs/api.md lacks the event %s", event)
 		}
-	}
-}
-
-func TestEveryCurlOfThePageWorksInItsOrder(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("curl is missing")
-		}
-		t.Skip("curl is missing")
-	}
-	w := newWorld(t)
-	token := w.token(t, "admin")
-	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(page(t), -1)
-	if len(blocks) < 5 {
-		t.Fatalf("only %d blocks of commands", len(blocks))
-	}
-	for _, b := range blocks {
-		if !strings.Contains(b[1], "curl") {
-			continue
-		}
-		c := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", b[1])
-		c.Env = append(os.Environ(), "PAWL_TOKEN="+token, "PAWL_URL="+w.server.URL, "no_proxy=127.0.0.1")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Errorf("%v: %s\n%s", err, b[1], out)
-		}
-	}
-	if n := strings.Count(w.log.text(), EventRequest+" "); n < 12 {
-		t.Errorf("the commands made %d requests", n)
 	}
 }
