@@ -63,9 +63,9 @@ func (o HandlerOptions) withDefaults() (HandlerOptions, error) {
 	case o.Service == nil:
 		return o, errors.New("the option Service is missing; make one with NewService")
 	case o.MaxClaimBody < 0 || o.MaxBody < 0:
-		return o, errors.New("MaxClaimBody, MaxBody: must not be negative")
+		return o, errors.New("the options MaxClaimBody and MaxBody must not be negative")
 	case o.Rate < 0 || o.Burst < 0:
-		return o, errors.New("Rate, Burst: must not be negative")
+		return o, errors.New("the options Rate and Burst must not be negative")
 	case o.MaxWaits < 0:
 		return o, fmt.Errorf("MaxWaits: must not be negative, is %d", o.MaxWaits)
 	case o.TokenMemory < 0:
