@@ -80,5 +80,5 @@ func (d *decoder) oneOf(path []string, value string, allowed ...string) {
 		return
 	}
 	named := slices.DeleteFunc(slices.Clone(allowed), func(s string) bool { return s == "" })
-	d.fault(path, "%q is none of %s", value, strings.Join(named, ", "))
+	d.fault(path, "is none of %s", strings.Join(named, ", "))
 }

@@ -45,7 +45,7 @@ func (d *decoder) address(path []string, value string) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		d.fault(path, "%q is no address; use host:port, such as %s", value, DefaultListen)
+		d.fault(path, "is no address; use host:port, such as %s", DefaultListen)
 	}
 }
 

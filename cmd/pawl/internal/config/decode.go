@@ -128,7 +128,7 @@ func (d *decoder) duration(path []string, value any, target reflect.Value) {
 	v, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		d.fault(path, "%q is no duration; use a number with a unit, such as 30s or 2m", text)
+		d.fault(path, "is no duration; use a number with a unit, such as 30s or 2m")
 	case v <= 0:
 		d.fault(path, "must be more than 0, is %s; leave it out for the default", text)
 	default:

@@ -104,9 +104,9 @@ func TestEveryFaultIsOneLineThatNamesKeyPlaceAndFix(t *testing.T) {
 		{"a key of the engine", "engine:\n  poll_evry: 1s\n", `pawl.yaml:2:3: engine.poll_evry: unknown key; did you mean "poll_every"?`},
 		{"a policy's key", channel("    policy: {unknown: hold, fence_tll: 1m}\n"), `pawl.yaml:4:29: channels.file/a.policy.fence_tll: unknown key; did you mean "fence_ttl"?`},
 		{"a policy not stated", channel("    flag: on\n"), `pawl.yaml:2:3: channels.file/a.policy.unknown: must be stated: hold (a person decides), abandon (at most once) or resend (at least once)`},
-		{"an unknown policy", channel("    policy: {unknown: drop}\n"), `pawl.yaml:4:14: channels.file/a.policy.unknown: "drop" is none of hold, abandon, resend`},
+		{"an unknown policy", channel("    policy: {unknown: drop}\n"), `pawl.yaml:4:14: channels.file/a.policy.unknown: is none of hold, abandon, resend`},
 		{"a duration without a unit", "engine: {scan_every: 30}\n", `pawl.yaml:1:10: engine.scan_every: must be a duration with a unit, such as 30s or 2m, is a whole number`},
-		{"a duration that is none", "engine: {scan_every: soon}\n", `pawl.yaml:1:10: engine.scan_every: "soon" is no duration; use a number with a unit, such as 30s or 2m`},
+		{"a duration that is none", "engine: {scan_every: soon}\n", `pawl.yaml:1:10: engine.scan_every: is no duration; use a number with a unit, such as 30s or 2m`},
 		{"a negative duration", "engine: {scan_every: -1s}\n", `pawl.yaml:1:10: engine.scan_every: must be more than 0, is -1s; leave it out for the default`},
 		{"a word for a number", channel("    rate_per_minute: many\n    policy: {unknown: hold}\n"), `pawl.yaml:4:5: channels.file/a.rate_per_minute: must be a whole number, is text`},
 		{"a number for a word", "issuer: 7\n", `pawl.yaml:1:1: issuer: must be text, is a whole number; put it in quotes`},
@@ -122,7 +122,7 @@ func TestEveryFaultIsOneLineThatNamesKeyPlaceAndFix(t *testing.T) {
 		{"two adapters", "channels:\n  x:\n    adapter: {name: file, path: y, sha256: '" + pin + "'}\n    policy: {unknown: hold}\n", `pawl.yaml:3:5: channels.x.adapter: has both name and path; keep one`},
 		{"a list in the adapter's configuration", channel("    config: [1]\n    policy: {unknown: hold}\n"), `pawl.yaml:4:5: channels.file/a.config: must be a mapping, is a list`},
 		{"a number without JSON", channel("    config: {x: .nan}\n    policy: {unknown: hold}\n"), `pawl.yaml:4:5: channels.file/a.config: holds a value that has no JSON form (such as .nan); remove it`},
-		{"a log level", "log: {level: loud}\n", `pawl.yaml:1:7: log.level: "loud" is none of debug, info, warn, error`},
+		{"a log level", "log: {level: loud}\n", `pawl.yaml:1:7: log.level: is none of debug, info, warn, error`},
 		{"a key twice", "data: x\ndata: y\n", `pawl.yaml:2: is not YAML that can be read: mapping key "data" already defined at line 1`},
 		{"broken YAML", "data: [\n", `pawl.yaml:1: is not YAML that can be read: did not find expected node content`},
 		{"two documents", "data: x\n---\ndata: y\n", `pawl.yaml: holds more than one YAML document; keep one`},
@@ -179,7 +179,7 @@ func TestAnEnvironmentVariableOverridesItsKey(t *testing.T) {
 func TestAWrongVariableIsNamed(t *testing.T) {
 	_, err := LoadWith(write(t, valid), []string{"PAWL_ENGINE_POLL_EVERY=often", "PAWL_CHANNELS_MAIL_MARKETING_EU_POLICY_CONCURRENCY=two"})
 	want := "PAWL_CHANNELS_MAIL_MARKETING_EU_POLICY_CONCURRENCY: channels.mail/marketing.eu.policy.concurrency: must be a whole number, is text\n" +
-		`PAWL_ENGINE_POLL_EVERY: engine.poll_every: "often" is no duration; use a number with a unit, such as 30s or 2m`
+		`PAWL_ENGINE_POLL_EVERY: engine.poll_every: is no duration; use a number with a unit, such as 30s or 2m`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

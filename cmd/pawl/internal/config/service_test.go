@@ -53,8 +53,8 @@ func TestAServiceNeedsNoKey(t *testing.T) {
 
 func TestEveryFaultOfAServiceNamesKeyAndFix(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{"api: {listen: '7240'}", `pawl.yaml:1:7: api.listen: "7240" is no address; use host:port, such as 127.0.0.1:7240`},
-		{"api: {listen: 'h:99999'}", `pawl.yaml:1:7: api.listen: "h:99999" is no address; use host:port, such as 127.0.0.1:7240`},
+		{"api: {listen: '7240'}", `pawl.yaml:1:7: api.listen: is no address; use host:port, such as 127.0.0.1:7240`},
+		{"api: {listen: 'h:99999'}", `pawl.yaml:1:7: api.listen: is no address; use host:port, such as 127.0.0.1:7240`},
 		{"api: {tls: {cert: c}}", `pawl.yaml:1:7: api.tls.key: is missing beside cert: name the file of the private key`},
 		{"api: {tls: {key: c}}", `pawl.yaml:1:7: api.tls.cert: is missing beside key: name the file of the certificate`},
 		{"api: {max_body: 7}", `pawl.yaml:1:7: api.max_body: must be from 1024 to 67108864 bytes, is 7`},

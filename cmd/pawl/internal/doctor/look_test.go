@@ -177,7 +177,7 @@ func TestEveryPlantedFaultIsNamed(t *testing.T) {
 		{"times that cannot hold", []string{"{unknown: hold}", "{unknown: hold, send_timeout: 55s}"}, nil, "channel file/audit",
 			"send_timeout 55s + commit_bound 5s + margin 2s = 1m2s, which must be less than fence_ttl 1m0s", "channels.file/audit.policy"},
 		{"an adapter's configuration", []string{"{path: $DIR/effects.jsonl}", "{pth: x, password: " + canary + "}"}, nil, "channel file/audit", "its adapter does not start", "configuration"},
-		{"an adapter that is not there", adapter("adapter: fiel"), nil, "channel file/audit", `"fiel" is not bundled; did you mean "file"?`, "correct its adapter"},
+		{"an adapter that is not there", adapter("adapter: fiel"), nil, "channel file/audit", `names no bundled adapter; did you mean "file"?`, "correct its adapter"},
 		{"a checksum that differs", adapter(`adapter: {path: $SELF, sha256: "` + strings.Repeat("0", 64) + `", args: [adapter, serve, file]}`), nil, "channel file/audit", "checksum is not the pinned one", "sha256sum"},
 		{"an adapter that crashes", adapter("adapter: {path: $SELF, sha256: $SHA256, args: [" + crashes + "]}"), nil, "channel file/audit", "its adapter does not start", "by hand"},
 		{"an API for others without TLS", []string{"127.0.0.1:0", "0.0.0.0:0"}, nil, "API", "others can reach 0.0.0.0:0 without TLS", "api.tls.cert"},

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 
@@ -49,7 +48,7 @@ func launch(ctx context.Context, c config.Config, name, executable string, logge
 
 func unknownAdapter(channel, name string) error {
 	return &config.Error{Faults: []config.Fault{{
-		Place: "channel " + channel, Key: "adapter", Problem: fmt.Sprintf("%q is not bundled; %s", name, config.Suggest(name, BundledNames())),
+		Place: "channel " + channel, Key: "adapter", Problem: "names no bundled adapter; " + config.Suggest(name, BundledNames()),
 	}}}
 }
 
