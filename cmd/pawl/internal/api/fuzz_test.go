@@ -53,8 +53,8 @@ type fuzzed struct {
 	run   *strings.Replacer
 }
 
-func newFuzzed(t testing.TB) *fuzzed {
-	w := newWorld(t)
+func newFuzzed(t testing.TB, w *world) *fuzzed {
+	t.Helper()
 	run := newRun()
 	if _, err := w.service.Claim(t.Context(), mailClaim(run, "mail:a")); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func FuzzBodies(f *testing.F) {
 			f.Add(route, body)
 		}
 	}
-	world := newFuzzed(f)
+	world := newFuzzed(f, newWorld(f))
 	f.Fuzz(func(t *testing.T, route int, body string) {
 		if route < 0 {
 			route = -(route + 1)
@@ -93,11 +93,18 @@ func FuzzBodies(f *testing.F) {
 }
 
 func TestTwoThousandMutilatedBodiesNeverFailInside(t *testing.T) {
-	f := newFuzzed(t)
-	r := rand.New(rand.NewPCG(7, 11)) //nolint:gosec // the same bodies in every run
-	for n := range 2000 {
-		f.post(t, n, mutilated(r, f.run.Replace(seeds[r.IntN(len(seeds))])))
-	}
+	backends(t, func(t *testing.T, w *world) {
+		f := newFuzzed(t, w)
+		r := rand.New(rand.NewPCG(7, 11)) //nolint:gosec // the same bodies in every run
+		for n := range 2000 {
+			f.post(t, n, mutilated(r, f.run.Replace(seeds[r.IntN(len(seeds))])))
+		}
+		for route := range writes {
+			for _, seed := range seeds {
+				f.post(t, route, f.run.Replace(seed))
+			}
+		}
+	})
 }
 
 // mutilated is a body with a few things wrong with it.
