@@ -18,7 +18,7 @@ import (
 
 // TestMain is also the engine and the adapter: the demo starts its own program again.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "engine" || os.Args[1] == "adapter") {
+	if len(os.Args) > 1 && (os.Args[1] == "engine" || os.Args[1] == "serve" || os.Args[1] == "adapter") {
 		os.Exit(command.Main(os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
 	os.Exit(pgtest.Main(m))
@@ -65,13 +65,19 @@ func TestDemoFiresEachEffectOnce(t *testing.T) {
 			}
 			o.Ledger = pgtest.Pooler(t, direct)
 		},
-		"file on sqlite": func(_ *testing.T, o *demo.Options) { o.Channel = "file" },
+		"file on sqlite":     func(_ *testing.T, o *demo.Options) { o.Channel = "file" },
+		"served on sqlite":   func(_ *testing.T, o *demo.Options) { o.Serve = true },
+		"served on postgres": func(t *testing.T, o *demo.Options) { o.Serve, o.Ledger = true, pgtest.Database(t) },
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, options(func(o *demo.Options) { change(t, o) }))
 			want := demo.Result{Claimed: 60, Committed: 60, Delivered: 60, ReceiptsVerified: 60, Kills: 6, Seed: 1}
 			got := r
+			if c := r.Scraped; (c != nil) != strings.HasPrefix(name, "served") || c != nil && *c != (demo.Scraped{Committed: 60}) {
+				t.Errorf("the service counts %+v", c)
+			}
+			got.Scraped = nil
 			got.Starts, got.RecoverMedianMS, got.RecoverMostMS, got.ElapsedMS = 0, 0, 0, 0
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("got %+v\nwant %+v", got, want)
