@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -134,14 +135,19 @@ func (f *fleet) claimAll(ctx context.Context, count, callers int, pace time.Dura
 }
 
 func TestThreeReplicasKilledAtRandomLoseNoClaimAndMakeEachEffectOnce(t *testing.T) {
-	const count, kills = 400, 10
+	count, kills, lasts := 400, 10, patience
+	if os.Getenv(torture) != "" {
+		count, kills, lasts = 5000, 60, 10*time.Minute
+	}
 	s := newFileScene(t, "postgres", "")
+	s.policy["concurrency"] = 16
 	f := s.fleet(3)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, lasts)
 	defer cancel()
+	began := time.Now()
 	var killer sync.WaitGroup
 	killer.Go(func() {
 		for n := range kills {
@@ -155,6 +161,7 @@ func TestThreeReplicasKilledAtRandomLoseNoClaimAndMakeEachEffectOnce(t *testing.
 	keys := f.claimAll(ctx, count, 8, 5*time.Millisecond)
 	killer.Wait()
 	s.awaitStats("all is committed", func(st ledger.Stats) bool { return st.Committed == count })
+	t.Logf("%d claims, %d kills, %s", count, kills, time.Since(began).Round(time.Millisecond))
 	for n, k := range keys {
 		if i, _, err := s.ledger.Intent(s.ctx, k); err != nil || !committed(i) {
 			t.Errorf("claim %d was acknowledged and is %s (%v)", n, i.Outcome(), err)
@@ -165,13 +172,16 @@ func TestThreeReplicasKilledAtRandomLoseNoClaimAndMakeEachEffectOnce(t *testing.
 
 // A rolling restart under load: no start and no attempt is for nothing, and nothing waits for a fence to die.
 func TestARollingRestartOfThreeReplicasBurnsNothingAndDelaysNothing(t *testing.T) {
-	const count, rounds = 300, 2
+	count, rounds, lasts := 300, 2, patience
+	if os.Getenv(torture) != "" {
+		count, rounds, lasts = 3000, 10, 10*time.Minute
+	}
 	fence := 30 * time.Second
 	s := newFileScene(t, "postgres", "")
 	unhurried(s.policy)
 	s.policy["fence_ttl"] = fence.String()
 	f := s.fleet(3)
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, lasts)
 	defer cancel()
 	var restarts sync.WaitGroup
 	restarts.Go(func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
-// torture is the variable that makes the storm last: 20,000 intents and 40 kills instead of 1,000 and 8.
+// torture is the variable that makes storms last: 20,000 intents and 44 kills instead of 1,000 and 8.
 const torture = "PAWL_TEST_TORTURE"
 
 // Eight engines on one Postgres are killed at random, with and without their adapters, and started again.
