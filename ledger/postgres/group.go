@@ -37,9 +37,6 @@ type mover struct {
 
 func newMover(l *Ledger) *mover { return &mover{l: l, turns: make(chan struct{}, groupsAtOnce)} }
 
-// errGivenUp is the answer to those who shared a transaction with a goroutine that ended in the middle of it.
-var errGivenUp = errors.New("the transaction was given up: a function that ran in it ended its goroutine")
-
 type moveJob struct {
 	ctx    context.Context
 	key    ledger.Key
@@ -96,21 +93,29 @@ func (m *mover) withdraw(j *moveJob) bool {
 	return true
 }
 
-// work makes the moves that wait and gives the turn back.
+// work makes the moves that wait and gives the turn back. Where a function that runs in the transaction panics, or ends its goroutine, what
+// was tried counts for nothing: each move is made by its own caller, and whoever meets it again there meets it alone.
 func (m *mover) work() {
-	jobs := m.take()
+	jobs, whole := m.take(), false
 	defer func() {
+		if !whole {
+			_ = recover()
+			for _, j := range jobs {
+				j.alone = true
+			}
+		}
 		<-m.turns
 		for _, j := range jobs {
 			close(j.done)
 		}
 	}()
-	if len(jobs) == 0 {
-		return
+	if len(jobs) > 0 {
+		m.makeAll(jobs)
 	}
-	for _, j := range jobs {
-		j.err = errGivenUp // until it is decided: also where a panic ends this goroutine
-	}
+	whole = true
+}
+
+func (m *mover) makeAll(jobs []*moveJob) {
 	committing, err := m.l.moveGroup(jobs)
 	switch {
 	case err == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/pawlworks/pawl/core/channel"
 	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/ledger/postgres"
+	"github.com/pawlworks/pawl/receipt"
 )
 
 // dispatched claims and fences n intents, each with a lane of its own if laned.
@@ -211,5 +213,61 @@ func TestAMoveThatIsGivenUpWritesNothingLater(t *testing.T) {
 	again, _, err := other.Intent(t.Context(), all[0].Intent.Key)
 	if err != nil || again.State != i.State {
 		t.Errorf("it was %s and is %s (%v), after all callers had returned", i.State, again.State, err)
+	}
+}
+
+// failingSigner ends whoever asks for the receipt of one effect.
+type failingSigner struct {
+	ledger.Signer
+	key string
+	end func()
+}
+
+func (s failingSigner) Issue(e receipt.Effect) (receipt.Receipt, error) {
+	if e.EffectKey == s.key {
+		s.end()
+	}
+	return s.Signer.Issue(e)
+}
+
+func TestASignerThatEndsItsGoroutineTakesNoNeighbourWithIt(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("of the test") }, "goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			plain, url := open(t)
+			all := dispatched(t, plain, 40, false)
+			l := openAt(t, url, func(o *postgres.Options) {
+				o.Signer = failingSigner{signer(t), all[20].Intent.EffectKey, end}
+			})
+			errs := make([]error, len(all))
+			left, most := 0, 1
+			if name == "goexit" {
+				most = 2 // whoever worked for all when it ended has ended, too
+			}
+			var group sync.WaitGroup
+			for n, d := range all {
+				group.Go(func() {
+					errs[n] = errors.New("its goroutine was ended")
+					defer func() { _ = recover() }() // as a web server does
+					errs[n] = abandon(t.Context(), l, d)
+				})
+			}
+			group.Wait()
+			for n, d := range all {
+				i, _, err := plain.Intent(t.Context(), d.Intent.Key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				written := i.State == ledger.StateAbandoned
+				if written != (errs[n] == nil) {
+					t.Errorf("%s is %s, and its caller was told: %v", i.Key, i.State, errs[n])
+				}
+				if !written {
+					left++
+				}
+			}
+			if left > most {
+				t.Errorf("%d are not written, more than %d", left, most)
+			}
+		})
 	}
 }
