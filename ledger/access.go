@@ -89,6 +89,10 @@ func (t APIToken) Check() error {
 		return invalid("created_by", "must say who, in plain text of at most %d bytes", MaxReason)
 	case !t.RevokedAt.IsZero() || t.RevokedBy != "":
 		return invalid("revoked_at", "a new token is not revoked")
+	case !Keepable(t.CreatedAt):
+		return invalid("created_at", unkeepable)
+	case !Keepable(t.ExpiresAt):
+		return invalid("expires_at", unkeepable)
 	case !t.ExpiresAt.IsZero() && !t.CreatedAt.IsZero() && !t.ExpiresAt.After(t.CreatedAt):
 		return invalid("expires_at", "is not after created_at: the token could never be used")
 	}

@@ -83,6 +83,12 @@ func Prepare(c Claim) (Prepared, error) {
 		return Prepared{}, invalid("lane", "must be at most %d bytes of plain text", MaxName)
 	case len(c.Payload) > MaxPayload:
 		return Prepared{}, invalid("payload", "is %d bytes, more than %d", len(c.Payload), MaxPayload)
+	case !Keepable(c.DueAt):
+		return Prepared{}, invalid("due_at", unkeepable)
+	case !Keepable(c.ExpiresAt):
+		return Prepared{}, invalid("expires_at", unkeepable)
+	case c.Approval != nil && !Keepable(c.Approval.Until):
+		return Prepared{}, invalid("approval", "until "+unkeepable)
 	case !c.ExpiresAt.IsZero() && !c.DueAt.IsZero() && !c.ExpiresAt.After(c.DueAt):
 		return Prepared{}, invalid("expires_at", "is not after due_at: it could never be sent")
 	}
@@ -157,6 +163,18 @@ func (p Prepared) Intent(now time.Time) Intent {
 		i.RunNumber = p.Lease.Fence.Number
 	}
 	return i
+}
+
+const unkeepable = "is not between the years 1970 and 9999, in UTC"
+
+// Keepable reports whether every backend can keep the time and JSON can show it again: from 1970 to 9999, in UTC and to the microsecond, as
+// it is kept. The zero time, which stands for none, is.
+func Keepable(t time.Time) bool {
+	if t.IsZero() {
+		return true
+	}
+	year := t.UTC().Round(time.Microsecond).Year()
+	return year >= 1970 && year <= 9999
 }
 
 func plainText(s string) bool {

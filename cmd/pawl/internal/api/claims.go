@@ -118,8 +118,8 @@ func checkApproval(a pawlclient.Approval, at string) error {
 
 // checkTime refuses times that a database cannot keep.
 func checkTime(at string, t time.Time) error {
-	if !t.IsZero() && (t.Year() < 1970 || t.Year() > 9999) {
-		return invalid(at, "is not between the years 1970 and 9999")
+	if !ledger.Keepable(t) {
+		return invalid(at, "is not between the years 1970 and 9999, in UTC")
 	}
 	return nil
 }
