@@ -211,9 +211,18 @@ func leaseClaims(f *fixture) {
 	if i := f.read(k); i.RunNumber != l.Fence.Number {
 		f.t.Errorf("claimed under number %d, want %d", i.RunNumber, l.Fence.Number)
 	}
-	if results, err := f.tryClaim(f.newClaim()); err == nil {
-		f.t.Errorf("a claim for a leased run without its lease was taken: %+v", results)
-	}
+	_, err := f.tryClaim(f.newClaim())
+	f.namesField(err, "lease")
+	_, err = f.tryClaim(f.newClaim(lease(l)), f.newClaim())
+	f.namesField(err, "lease")
+	wrong := l
+	wrong.Fence.Number++
+	own := f.newClaim()
+	own.RunID = newRunID()
+	_, err = f.tryClaim(own, f.newClaim(lease(wrong))) // the one without a lease is of a run that nobody holds
+	f.wants(err, fence.ErrLost)
+	_, _, err = f.Ledger.BeginGuard(f.ctx(), ledger.GuardRequest{RunID: run, Key: "guard-" + uuid.NewString(), Owner: "worker-1", TTL: longEnough})
+	f.namesField(err, "lease")
 	f.endLease(run)
 	second, err := f.Ledger.Acquire(f.ctx(), run, fence.AcquireOptions{Owner: "worker-2", TTL: longEnough, ClockAllowance: 1})
 	f.must(err)

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,13 +32,11 @@ func (l *Ledger) Claim(ctx context.Context, tx ledger.Tx, claims ...ledger.Claim
 		return nil, &ledger.InvalidError{Field: "claims", Reason: fmt.Sprintf("%d are more than %d; claim them in several calls", len(claims), ledger.MaxClaims)}
 	}
 	c := &claiming{l: l, e: e, results: make([]ledger.ClaimResult, len(claims)), places: map[ledger.Key][]int{}, before: map[ledger.Key]bool{}}
-	leased := false
 	for n, claim := range claims {
 		p, err := ledger.Prepare(claim)
 		if err != nil {
 			return nil, named(err, n, len(claims))
 		}
-		leased = leased || p.Lease != nil
 		c.prepared = append(c.prepared, p)
 	}
 	err = c.run(ctx)
@@ -45,9 +45,15 @@ func (l *Ledger) Claim(ctx context.Context, tx ledger.Tx, claims ...ledger.Claim
 		return c.results, err
 	}
 	if err != nil {
-		return nil, callerError(err, leased)
+		return nil, callerError(err, !c.unleased(err))
 	}
 	return c.results, nil
+}
+
+// unleased reports whether the run that the database refused, because somebody holds it, was claimed without a lease. It names the run.
+func (c *claiming) unleased(err error) bool {
+	e, ok := pgError(err)
+	return ok && slices.ContainsFunc(c.prepared, func(p ledger.Prepared) bool { return p.Lease == nil && strings.Contains(e.Message, p.RunID) })
 }
 
 // named says which of several claims is wrong.

@@ -172,6 +172,9 @@ func (s *session) insertIntent(ctx context.Context, i ledger.Intent) (bool, erro
 	if err != nil {
 		return false, fmt.Errorf("look for the run's lease: %w", err)
 	}
+	if leased && i.RunNumber == 0 {
+		return false, &ledger.InvalidError{Field: "lease", Reason: "the run is leased; claim under its lease"}
+	}
 	if leased && number != i.RunNumber {
 		return false, fmt.Errorf("run %s is leased, under number %d, and the claim names %d: %w", i.RunID, number, i.RunNumber, fence.ErrLost)
 	}
