@@ -25,16 +25,21 @@ const maxMember = 64 << 10
 const bodyTime = time.Minute
 
 // readBody takes the request's body in, at most so many bytes of it, and refuses what two readers could take for two things: a name
-// that an object has twice, a number with more digits than a double keeps.
-func readBody(w http.ResponseWriter, r *http.Request, most int64, exact bool) *pawlclient.Problem {
+// that an object has twice, a number with more digits than a double keeps. What it holds counts in b until that is given back.
+func readBody(w http.ResponseWriter, r *http.Request, b *body, most int64, exact bool) *pawlclient.Problem {
 	if p := checkContentType(r.Header.Get("Content-Type")); p != nil {
 		return p
 	}
 	// huma lifts the deadline again once the body is here. A writer without deadlines needs no other one.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	b.from = http.MaxBytesReader(w, r.Body, most)
+	raw, err := io.ReadAll(b)
 	var large *http.MaxBytesError
 	switch {
+	case errors.Is(err, errIntakeFull):
+		p := newProblem(pawlclient.CodeRateLimited, "bodies of %d bytes in all are being worked on, and no more are taken; ask again in a moment", b.in.most)
+		p.RetryAfter = 1
+		return p
 	case errors.As(err, &large):
 		return newProblem(pawlclient.CodeTooLarge, "the body has more than %d bytes; send less, or in several requests", most)
 	case err != nil:

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -35,4 +38,56 @@ func TestTimesThatCannotBeShownAgainAreRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestBodiesInMemoryAtOnceAreBounded(t *testing.T) {
+	const most = 64 << 10
+	w := newWorld(t, func(_ *ServiceOptions, h *HandlerOptions) { h.MaxClaimBody, h.MaxBody, h.MaxBodies = most, 1<<10, most })
+	secret := w.token(t, pawlclient.ScopeClaim)
+	send, body := io.Pipe()
+	answered := make(chan reply, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.server.URL+"/v1/intents", send)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+secret)
+		answered <- do(t, r)
+	}()
+	large := mailClaim(newRun(), "mail:large")
+	large.Payload = json.RawMessage(`{"to":"ada@example.org","subject":"` + strings.Repeat("x", most-1000) + `"}`)
+	raw, err := json.Marshal(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := body.Write(raw[:len(raw)-1]); err != nil { // its end is to come
+		t.Fatal(err)
+	}
+	for w.handler.intake.held.Load() < int64(len(raw)-1) {
+		runtime.Gosched()
+	}
+	small := mailClaim(newRun(), "mail:small")
+	small.Payload = json.RawMessage(`{"to":"ada@example.org","subject":"` + strings.Repeat("x", 2000) + `"}`)
+	r := w.call(t, secret, http.MethodPost, "/v1/intents", small)
+	if p := r.problem(t); r.status != http.StatusTooManyRequests || p.Code != pawlclient.CodeRateLimited || r.header.Get("Retry-After") == "" {
+		t.Errorf("while the large one is held: %d %s", r.status, r.body)
+	}
+	if _, err := body.Write(raw[len(raw)-1:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-answered; r.status != http.StatusCreated {
+		t.Errorf("the large one: %d %s", r.status, r.body)
+	}
+	if r := w.call(t, secret, http.MethodPost, "/v1/intents", small); r.status != http.StatusCreated {
+		t.Errorf("afterwards: %d %s", r.status, r.body)
+	}
+	w.server.Close() // waits for the handlers
+	if n := w.handler.intake.held.Load(); n != 0 {
+		t.Errorf("%d bytes are held when nothing is under way", n)
+	}
 }

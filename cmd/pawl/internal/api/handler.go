@@ -45,6 +45,8 @@ type HandlerOptions struct {
 
 	// MaxClaimBody and MaxBody bound the bodies of claims and of everything else, in bytes.
 	MaxClaimBody, MaxBody int64
+	// MaxBodies bounds the bytes of all bodies in memory at once: one more is told to come again. Four times MaxClaimBody.
+	MaxBodies int64
 	// Rate is how many requests a second a token, or an address without one, may make; Burst how many at once.
 	Rate  float64
 	Burst int
@@ -62,8 +64,8 @@ func (o HandlerOptions) withDefaults() (HandlerOptions, error) {
 	switch {
 	case o.Service == nil:
 		return o, errors.New("the option Service is missing; make one with NewService")
-	case o.MaxClaimBody < 0 || o.MaxBody < 0:
-		return o, errors.New("the options MaxClaimBody and MaxBody must not be negative")
+	case o.MaxClaimBody < 0 || o.MaxBody < 0 || o.MaxBodies < 0:
+		return o, errors.New("the options MaxClaimBody, MaxBody and MaxBodies must not be negative")
 	case o.Rate < 0 || o.Burst < 0:
 		return o, errors.New("the options Rate and Burst must not be negative")
 	case o.MaxWaits < 0:
@@ -72,6 +74,7 @@ func (o HandlerOptions) withDefaults() (HandlerOptions, error) {
 		return o, fmt.Errorf("TokenMemory: must not be negative, is %s", o.TokenMemory)
 	}
 	o.MaxClaimBody, o.MaxBody = cmp.Or(o.MaxClaimBody, DefaultMaxClaimBody), cmp.Or(o.MaxBody, DefaultMaxBody)
+	o.MaxBodies = cmp.Or(o.MaxBodies, fullBodies*max(o.MaxClaimBody, o.MaxBody))
 	o.Rate, o.Burst = cmp.Or(o.Rate, DefaultRate), cmp.Or(o.Burst, DefaultBurst)
 	o.MaxWaits, o.TokenMemory = cmp.Or(o.MaxWaits, DefaultMaxWaits), cmp.Or(o.TokenMemory, DefaultTokenMemory)
 	if o.Logger == nil {
@@ -90,6 +93,7 @@ type handler struct {
 	routes map[string]route // by pattern of the mux
 	access *access
 	limits *limits
+	intake *intake
 	waits  chan struct{}
 }
 
@@ -106,7 +110,7 @@ func newHandler(o HandlerOptions) (*handler, error) {
 	}
 	h := &handler{
 		HandlerOptions: o, mux: http.NewServeMux(), routes: map[string]route{}, access: newAccess(o.Service, o.TokenMemory),
-		limits: newLimits(o.Rate, o.Burst), waits: make(chan struct{}, o.MaxWaits),
+		limits: newLimits(o.Rate, o.Burst), intake: &intake{most: o.MaxBodies}, waits: make(chan struct{}, o.MaxWaits),
 	}
 	if err := h.register(); err != nil {
 		return nil, err
@@ -138,7 +142,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"bytes", rec.bytes, "seconds", took.Seconds(), "actor", who.Name, "token_id", who.TokenID, "remote", r.RemoteAddr)
 		h.Observe(r.Method, shown, rec.status, took)
 	}()
-	if p := h.admit(rec, r, known, who); p != nil {
+	held := &body{in: h.intake}
+	defer held.giveBack()
+	if p := h.admit(rec, r, known, who, held); p != nil {
 		writeProblem(rec, p)
 		return
 	}
@@ -193,7 +199,7 @@ func plainPath(r *http.Request) bool {
 }
 
 // admit checks everything about a request that comes before its route, and takes its body in.
-func (h *handler) admit(w *recorder, r *http.Request, known *route, who *identity) *pawlclient.Problem {
+func (h *handler) admit(w *recorder, r *http.Request, known *route, who *identity, held *body) *pawlclient.Problem {
 	if known == nil {
 		return h.nowhere(w, r)
 	}
@@ -216,7 +222,7 @@ func (h *handler) admit(w *recorder, r *http.Request, known *route, who *identit
 	if known.maxBody > 0 {
 		most = known.maxBody
 	}
-	return readBody(w, r, most, !known.anyBody)
+	return readBody(w, r, held, most, !known.anyBody)
 }
 
 func takesBody(method string) bool {
