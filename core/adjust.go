@@ -72,6 +72,7 @@ func (e *Engine) adjustShared(ctx context.Context, out *outlet, l Limits) error 
 			return err
 		}
 		out.approvalRequired.Store(row.ApprovalRequired)
+		out.rate.Store(int64(row.RatePerMinute))
 	}
 	if l.Flag != "" {
 		return e.ledger.SetFlag(ctx, out.name, l.Flag)

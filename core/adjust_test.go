@@ -214,17 +214,17 @@ func TestChannelsAreAddedWhileTheEngineStops(t *testing.T) {
 	}
 }
 
-// stopsBeforeFence is a ledger that ends a context when the dispatcher has read the channel's row, right before it would fence.
+// stopsBeforeFence is a ledger that ends a context when the dispatcher has taken of the channel's rate, right before it would fence.
 type stopsBeforeFence struct {
 	ledger.Ledger
 	stop   func()
 	fences atomic.Int64
 }
 
-func (s *stopsBeforeFence) ChannelRow(ctx context.Context, name string) (ledger.ChannelRow, error) {
-	row, err := s.Ledger.ChannelRow(ctx, name)
+func (s *stopsBeforeFence) TakeRate(ctx context.Context, name string, want int) (int, time.Duration, error) {
+	granted, wait, err := s.Ledger.TakeRate(ctx, name, want)
 	s.stop()
-	return row, err
+	return granted, wait, err
 }
 
 func (s *stopsBeforeFence) Fence(ctx context.Context, r ledger.FenceRequest) (ledger.FenceResult, error) {

@@ -14,20 +14,20 @@ import (
 	"github.com/pawlworks/pawl/ledger"
 )
 
-// rowCounter counts how often a dispatcher looked whether it may send.
-type rowCounter struct {
+// fenceCounter counts how often a dispatcher asked for something to send.
+type fenceCounter struct {
 	ledger.Ledger
 	seen atomic.Int64
 }
 
-func (r *rowCounter) ChannelRow(ctx context.Context, name string) (ledger.ChannelRow, error) {
-	row, err := r.Ledger.ChannelRow(ctx, name)
+func (r *fenceCounter) Fence(ctx context.Context, f ledger.FenceRequest) (ledger.FenceResult, error) {
+	out, err := r.Ledger.Fence(ctx, f)
 	r.seen.Add(1)
-	return row, err
+	return out, err
 }
 
-// looksAgain waits until the dispatcher has looked at least three times more.
-func (r *rowCounter) looksAgain() {
+// looksAgain waits until the dispatcher has asked at least three times more.
+func (r *fenceCounter) looksAgain() {
 	for before := r.seen.Load(); r.seen.Load() < before+3; {
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -36,8 +36,8 @@ func (r *rowCounter) looksAgain() {
 func TestPersonPausesAndResumesWhileTheEngineRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, newWorld(exactSheet))
-	rows := &rowCounter{Ledger: b.ledger}
-	b.ledger = rows
+	fences := &fenceCounter{Ledger: b.ledger}
+	b.ledger = fences
 	e := b.engine()
 	b.start(e)
 	for n := range 2 {
@@ -45,7 +45,7 @@ func TestPersonPausesAndResumesWhileTheEngineRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := b.claimed(e, b.claim(fmt.Sprint("effect ", n)))
-		rows.looksAgain()
+		fences.looksAgain()
 		if i, _, err := b.ledger.Intent(t.Context(), k); err != nil || i.Starts != 0 || b.world.sent(k.EffectKey) != 0 {
 			t.Fatalf("while paused: %d starts, %d sends, %v", i.Starts, b.world.sent(k.EffectKey), err)
 		}
@@ -225,8 +225,8 @@ func TestHeldHeadOfALane(t *testing.T) {
 				return channel.Delivered(channel.Evidence{ID: "id"}), nil
 			}
 			b := newBench(t, w)
-			rows := &rowCounter{Ledger: b.ledger}
-			b.ledger = rows
+			fences := &fenceCounter{Ledger: b.ledger}
+			b.ledger = fences
 			e := b.engine(withPolicy(func(p *core.Policy) { p.Lane = policy }))
 			in := func(lane string) func(*ledger.Claim) { return func(c *ledger.Claim) { c.Lane = lane } }
 			head := b.claimed(e, b.claim("head", in("one")))
@@ -241,7 +241,7 @@ func TestHeldHeadOfALane(t *testing.T) {
 				t.Fatalf("another lane: %s", i.Outcome())
 			}
 			if blocks {
-				rows.looksAgain()
+				fences.looksAgain()
 				if i, _, err := b.ledger.Intent(t.Context(), next); err != nil || i.State != ledger.StateIntent || i.Starts != 0 {
 					t.Fatalf("behind a held head: %s after %d starts, %v", i.State, i.Starts, err)
 				}

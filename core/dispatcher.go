@@ -63,33 +63,29 @@ func (e *Engine) fence(stop, hard context.Context, out *outlet, free int) (_ []d
 	if !out.ready() { // nothing is fenced for an adapter that is down: a crash or a deploy burns no attempt
 		return nil, e.options.PollEvery, nil
 	}
-	row, err := e.ledger.ChannelRow(stop, out.name)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !row.Sends() {
-		return nil, e.options.PollEvery, nil
-	}
+	// The rate as the last fence found it: one that is set meanwhile counts from the next fence on.
+	rated := out.rate.Load() > 0
 	granted := free
-	if row.RatePerMinute > 0 {
+	if rated {
 		if granted, wait, err = e.ledger.TakeRate(hard, out.name, free); err != nil || granted == 0 {
 			return nil, wait, err
 		}
 	}
 	if err := stop.Err(); err != nil {
-		if row.RatePerMinute > 0 {
+		if rated {
 			e.giveBack(hard, out, granted)
 		}
 		return nil, 0, err
 	}
 	asked := time.Now()
 	r, err := e.ledger.Fence(hard, ledger.FenceRequest{Fence: e.fenceFor(out), Channel: out.name, Limit: granted})
-	if row.RatePerMinute > 0 { // an engine that finds nothing to send must not starve the others
+	if rated { // an engine that finds nothing to send must not starve the others
 		e.giveBack(hard, out, granted-len(r.Dispatches))
 	}
 	if err != nil {
 		return nil, 0, err
 	}
+	out.rate.Store(int64(r.RatePerMinute))
 	for _, i := range r.Settled {
 		e.report(InTrace(hard, i), i, EventReopened)
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type outlet struct {
 	looking atomic.Pointer[loop] // its reconciler, while it runs
 
 	approvalRequired atomic.Bool
+	rate             atomic.Int64 // shared by all engines, per minute, as the ledger had it last; 0: none
 }
 
 func newOutlet(c ChannelOptions) *outlet {
@@ -36,6 +38,7 @@ func newOutlet(c ChannelOptions) *outlet {
 	out := &outlet{name: c.Name, channel: c.Channel, sheet: sheet, policy: c.Policy.withDefaults(sheet)}
 	out.slots.most = out.policy.Concurrency
 	out.approvalRequired.Store(c.ApprovalRequired)
+	out.rate.Store(int64(cmp.Or(c.RatePerMinute, sheet.RatePerMinute)))
 	return out
 }
 

@@ -89,6 +89,8 @@ type FenceResult struct {
 	Now     time.Time
 	// NextDue is how long until the next intent of the channel is due; negative if none waits.
 	NextDue time.Duration
+	// RatePerMinute is the channel's shared rate as it is now; 0: none. Not read with Only.
+	RatePerMinute int
 }
 
 // Dispatch is an intent that the caller may send.

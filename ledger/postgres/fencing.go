@@ -145,6 +145,7 @@ func (b *batch) pick(ctx context.Context) error {
 	if !known {
 		return fmt.Errorf("channel %q: %w", b.request.Channel, ledger.ErrUnknownChannel)
 	}
+	b.out.RatePerMinute = row.RatePerMinute
 	if !row.Sends() {
 		b.rows, b.out.NextDue = nil, -1
 	} else if picked == b.request.Limit {

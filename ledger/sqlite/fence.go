@@ -120,6 +120,7 @@ func (s *session) fenceDue(ctx context.Context, r ledger.FenceRequest) (ledger.F
 	if err != nil {
 		return out, err
 	}
+	out.RatePerMinute = row.RatePerMinute
 	if !row.Sends() {
 		return out, nil
 	}
