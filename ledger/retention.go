@@ -41,8 +41,8 @@ type Pruned struct {
 }
 
 // Pruning remembers, for a backend, where the next call of Prune goes on, so that a pass over a large ledger reads each row once. It is
-// only kept in memory: a pass that was cut off begins again and finds nothing to do in what it had done. Passes of the same kind that are
-// made at once share the work. The zero value is ready; it is safe for concurrent use.
+// only kept in memory: a pass that failed or was cut off begins again and finds nothing to do in what it had done. Passes of the same kind
+// that are made at once share the work: each counts a part of it. The zero value is ready; it is safe for concurrent use.
 type Pruning[P any] struct {
 	mu sync.Mutex
 	at map[pruneKind]P
@@ -72,4 +72,11 @@ func (p *Pruning[P]) Went(olderThan time.Duration, dryRun bool, next P, done boo
 		p.at = map[pruneKind]P{}
 	}
 	p.at[pruneKind{olderThan, dryRun}] = next
+}
+
+// Broke forgets the place of a pass that failed: whoever asks next wants a whole one.
+func (p *Pruning[P]) Broke(olderThan time.Duration, dryRun bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.at, pruneKind{olderThan, dryRun})
 }

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -184,7 +185,17 @@ func prunePages(f *fixture) {
 	if n := len(f.prunedOf(keys)); n != 0 {
 		f.t.Fatalf("a dry run pruned %d", n)
 	}
-	p, err := f.Ledger.Prune(f.ctx(), day, 3, false)
+	p, err := f.Ledger.Prune(f.ctx(), day, 2, true)
+	f.must(err)
+	cut, cancel := context.WithCancel(f.ctx())
+	cancel()
+	if again, err := f.Ledger.Prune(cut, day, 2, true); err == nil || p.Done {
+		f.t.Fatalf("a call whose context has ended: %+v after %+v", again, p)
+	}
+	if p := f.prune(day, 2, true); p.Intents != 7 {
+		f.t.Errorf("a dry run after one that was cut off counts %d, want all 7", p.Intents)
+	}
+	p, err = f.Ledger.Prune(f.ctx(), day, 3, false)
 	f.must(err)
 	if p.Intents != 3 || p.Done || len(f.prunedOf(keys)) != 3 {
 		f.t.Errorf("the first page is %+v, %d are pruned", p, len(f.prunedOf(keys)))

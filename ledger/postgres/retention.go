@@ -31,6 +31,7 @@ func (l *Ledger) Prune(ctx context.Context, olderThan time.Duration, limit int, 
 		return p.run(ctx)
 	})
 	if err != nil {
+		l.pruning.Broke(olderThan, dryRun)
 		return ledger.Pruned{}, fmt.Errorf("prune: %w", err)
 	}
 	l.pruning.Went(olderThan, dryRun, p.next, p.out.Done)

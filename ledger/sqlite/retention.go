@@ -39,6 +39,7 @@ func (l *Ledger) Prune(ctx context.Context, olderThan time.Duration, limit int, 
 		err = l.writer.do(ctx, func(ctx context.Context, s *session) error { return p.remove(ctx, s) })
 	}
 	if err != nil {
+		l.pruning.Broke(olderThan, dryRun)
 		return ledger.Pruned{}, fmt.Errorf("prune: %w", err)
 	}
 	l.pruning.Went(olderThan, dryRun, p.next, p.out.Done)

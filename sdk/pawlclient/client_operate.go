@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // Channels lists the channels in order of their names.
@@ -75,17 +76,22 @@ func (c *Client) Epochs(ctx context.Context) ([]Epoch, error) {
 	return list.Epochs, err
 }
 
-// OpenEpoch begins a new life of the ledger.
+// longWork is the time that the server takes for what it does to every intent, beside that of a request.
+const longWork = 10 * time.Minute
+
+// OpenEpoch begins a new life of the ledger. It has ten minutes more than Options.Timeout, as it takes up every intent that has not ended.
 func (c *Client) OpenEpoch(ctx context.Context, o OpenEpoch) (Epoch, error) {
+	r := order(o, "v1", "epochs")
+	r.longer = longWork
 	var e Epoch
-	_, err := c.do(ctx, order(o, "v1", "epochs"), &e)
+	_, err := c.do(ctx, r, &e)
 	return e, err
 }
 
-// Prune removes payload, tokens and log of what ended long ago.
+// Prune removes payload, tokens and log of what ended long ago. It has ten minutes more than Options.Timeout.
 func (c *Client) Prune(ctx context.Context, p Prune) (Pruned, error) {
 	r := order(p, "v1", "prune")
-	r.repeatable = p.DryRun
+	r.repeatable, r.longer = p.DryRun, longWork
 	var done Pruned
 	_, err := c.do(ctx, r, &done)
 	return done, err

@@ -178,7 +178,9 @@ func TestEveryMethodCallsItsRoute(t *testing.T) {
 		"OpenEpoch": {func(c *pawlclient.Client) (any, error) {
 			return c.OpenEpoch(ctx, pawlclient.OpenEpoch{Reason: "r", From: 1, Horizon: 60})
 		}, "POST /v1/epochs", `{"reason":"r","from":1,"horizon_seconds":60}`, `{"epoch":2}`},
-		"Prune":     {func(c *pawlclient.Client) (any, error) { return c.Prune(ctx, pawlclient.Prune{OlderThan: 86400}) }, "POST /v1/prune", `{"older_than_seconds":86400}`, `{"intents":1}`},
+		"Prune": {func(c *pawlclient.Client) (any, error) {
+			return c.Prune(ctx, pawlclient.Prune{OlderThan: 86400, By: "b"})
+		}, "POST /v1/prune", `{"older_than_seconds":86400,"by":"b"}`, `{"intents":1}`},
 		"APITokens": {func(c *pawlclient.Client) (any, error) { return c.APITokens(ctx) }, "GET /v1/tokens", "", `{"tokens":[{"id":"i"}]}`},
 		"CreateAPIToken": {func(c *pawlclient.Client) (any, error) {
 			return c.CreateAPIToken(ctx, pawlclient.NewAPIToken{Name: "n", Scopes: []string{"read"}})
@@ -220,5 +222,29 @@ func TestEveryMethodCallsItsRoute(t *testing.T) {
 				t.Errorf("nothing of the answer was read: %+v", got)
 			}
 		})
+	}
+}
+
+func TestWhatIsDoneToEveryIntentHasMoreTimeThanARequest(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		later := time.NewTimer(3 * timeout)
+		defer later.Stop()
+		select {
+		case <-later.C:
+			fmt.Fprint(w, `{"intents":1,"epoch":2}`)
+		case <-r.Context().Done():
+		}
+	}))
+	defer s.Close()
+	c, err := pawlclient.New(pawlclient.Options{URL: s.URL, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := c.Prune(t.Context(), pawlclient.Prune{OlderThan: 86400}); err != nil || p.Intents != 1 {
+		t.Errorf("prune: %+v, %v", p, err)
+	}
+	if e, err := c.OpenEpoch(t.Context(), pawlclient.OpenEpoch{Reason: "r", From: 1}); err != nil || e.Epoch != 2 {
+		t.Errorf("open an epoch: %+v, %v", e, err)
 	}
 }

@@ -83,6 +83,7 @@ type OpenEpoch struct {
 type Prune struct {
 	OlderThan float64 `json:"older_than_seconds" minimum:"86400" doc:"Since the intent ended; at least one day"`
 	DryRun    bool    `json:"dry_run,omitempty"`
+	By        string  `json:"by,omitempty" maxLength:"200" doc:"Who; left out, the token's name"`
 }
 
 // Pruned says what was removed, or would be.

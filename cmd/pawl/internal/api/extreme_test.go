@@ -1,15 +1,19 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/pawlworks/pawl/ledger"
 	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
@@ -90,4 +94,57 @@ func TestBodiesInMemoryAtOnceAreBounded(t *testing.T) {
 	if n := w.handler.intake.held.Load(); n != 0 {
 		t.Errorf("%d bytes are held when nothing is under way", n)
 	}
+}
+
+func TestWhoPrunesIsInTheAuditTrail(t *testing.T) {
+	w := newWorld(t)
+	admin := w.issue(t, pawlclient.ScopeAdmin)
+	for body, by := range map[string]string{
+		`{"older_than_seconds":86400}`:                 admin.Name,
+		`{"older_than_seconds":86400,"by":"a person"}`: "a person",
+	} {
+		if r := w.call(t, admin.Secret, http.MethodPost, "/v1/prune", body); r.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", body, r.status, r.body)
+		}
+		page, err := w.service.Audit(t.Context(), 1, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := page.Entries[0]
+		var detail struct{ By string }
+		if err := json.Unmarshal(last.Detail, &detail); err != nil || last.Action != "ledger.prune" || last.Result != auditDone ||
+			last.Actor != admin.Name || detail.By != by {
+			t.Errorf("%s: %+v %s %v", body, last, last.Detail, err)
+		}
+	}
+}
+
+// pagedLedger has five pages to prune, and one place where the next page is, as the ledgers have.
+type pagedLedger struct {
+	ledger.Ledger
+	mu   sync.Mutex
+	next int
+}
+
+func (l *pagedLedger) Prune(context.Context, time.Duration, int, bool) (ledger.Pruned, error) {
+	runtime.Gosched()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = (l.next + 1) % 5
+	return ledger.Pruned{Intents: 1, Done: l.next == 0}, nil
+}
+
+func TestPrunesThatAreAskedForAtOnceEachCountAll(t *testing.T) {
+	l, _ := newLedger(t)
+	w := worldOver(t, &pagedLedger{Ledger: l})
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			p, err := w.service.Prune(t.Context(), pawlclient.Prune{OlderThan: 86400, DryRun: true})
+			if err != nil || p.Intents != 5 {
+				t.Errorf("counts %+v, %v; want all 5", p, err)
+			}
+		})
+	}
+	group.Wait()
 }

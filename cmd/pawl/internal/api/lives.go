@@ -82,7 +82,7 @@ func seconds(location string, v float64, least time.Duration) (time.Duration, er
 const pruneStep = 500
 
 // Prune removes payload, tokens and log of intents that ended long ago. It goes on until all is done; what was done before it fails
-// stays done. A caller without a name is an error, as for every action.
+// stays done. A caller without a name is an error, as for every action. Of several that are asked for at once each does, and counts, its own.
 func (s *Service) Prune(ctx context.Context, p pawlclient.Prune) (pawlclient.Pruned, error) {
 	done := pawlclient.Pruned{DryRun: p.DryRun}
 	older, err := seconds("body.older_than_seconds", p.OlderThan, ledger.MinRetention)
@@ -90,19 +90,29 @@ func (s *Service) Prune(ctx context.Context, p pawlclient.Prune) (pawlclient.Pru
 		return done, err
 	}
 	if p.DryRun {
-		return done, problem(s.prune(ctx, older, &done), "body")
+		return done, problem(s.pruneInTurn(ctx, older, &done), "body")
 	}
-	actor, by, err := s.acting(ctx, "")
+	actor, by, err := s.acting(ctx, p.By)
 	if err != nil {
 		return done, err
 	}
 	a := action{actor: actor, by: by, name: "ledger.prune", subject: older.String()}
 	err = s.audited(ctx, a, func() error {
-		err := s.prune(ctx, older, &done)
+		err := s.pruneInTurn(ctx, older, &done)
 		a.detail = map[string]any{"intents": done.Intents}
 		return problem(err, "body")
 	})
 	return done, err
+}
+
+func (s *Service) pruneInTurn(ctx context.Context, older time.Duration, done *pawlclient.Pruned) error {
+	select {
+	case s.pruning <- struct{}{}:
+		defer func() { <-s.pruning }()
+		return s.prune(ctx, older, done)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (s *Service) prune(ctx context.Context, older time.Duration, done *pawlclient.Pruned) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawlworks/pawl/sdk/pawlclient"
 )
 
-// pruneTime is how long the answer to a prune may take.
-const pruneTime = 10 * time.Minute
+// longWork is how long the answer may take to what is done to every intent.
+const longWork = 10 * time.Minute
 
 type (
 	engineList struct {
@@ -46,6 +46,7 @@ func (h *handler) addLedger(api huma.API) {
 		method: http.MethodPost, path: "/v1/epochs", id: "open-epoch", tag: "Ledger", scopes: admins, summary: "Begin a new life of the ledger after a restore", status: http.StatusCreated,
 		text: "Fences of earlier lives match no more, and what has not ended is probed before it is sent. 409 moved: from is not the present epoch.",
 	}, func(ctx context.Context, in *struct{ Body pawlclient.OpenEpoch }) (*struct{ Body pawlclient.Epoch }, error) {
+		extend(ctx, longWork)
 		e, err := h.Service.OpenEpoch(ctx, in.Body)
 		return &struct{ Body pawlclient.Epoch }{e}, err
 	})
@@ -53,7 +54,7 @@ func (h *handler) addLedger(api huma.API) {
 		method: http.MethodPost, path: "/v1/prune", id: "prune", tag: "Ledger", scopes: admins, summary: "Remove payload, tokens and log of what ended long ago",
 		text: "Run, key, digest, state, external id and receipts stay: a claim of the key is still deduplicated. With dry_run it only counts.",
 	}, func(ctx context.Context, in *struct{ Body pawlclient.Prune }) (*struct{ Body pawlclient.Pruned }, error) {
-		extend(ctx, pruneTime)
+		extend(ctx, longWork)
 		p, err := h.Service.Prune(ctx, in.Body)
 		return &struct{ Body pawlclient.Pruned }{p}, err
 	})

@@ -60,6 +60,7 @@ type Service struct {
 	schemas   ledger.Schemas
 	// tokenChanges counts API tokens that were made or revoked here.
 	tokenChanges atomic.Int64
+	pruning      chan struct{} // holds one value during a prune
 }
 
 var _ pawlclient.API = (*Service)(nil)
@@ -75,6 +76,7 @@ func NewService(o ServiceOptions) (*Service, error) {
 	s := &Service{
 		ledger: o.Ledger, take: o.Claim, wake: o.Wake, await: o.Await, health: o.Health, public: o.PublicKey, issuer: o.Issuer, trusted: o.Trusted,
 		actor: o.Actor, allowance: cmp.Or(o.ClockAllowance, fence.DefaultClockAllowance), logger: o.Logger,
+		pruning: make(chan struct{}, 1),
 	}
 	if s.trusted == nil && s.public != nil {
 		ring, err := receipt.NewKeyRing(s.public)

@@ -37,7 +37,9 @@ What was pruned cannot be redriven, and explain has no log to tell from.`,
 			case age < ledger.MinRetention:
 				return usage("--older-than: must be at least %s, is %s", ledger.MinRetention, age)
 			}
-			p.OlderThan = age.Seconds()
+			if p.OlderThan = age.Seconds(); p.By == "" {
+				p.By = login()
+			}
 			return from.with(c, func(s session) error { return prune(c, s, out, p) })
 		},
 	}
@@ -45,6 +47,7 @@ What was pruned cannot be redriven, and explain has no log to tell from.`,
 	out.flags(c)
 	c.Flags().StringVar(&older, "older-than", "", "only what ended longer ago than this: days (90d) or a duration (2160h); required")
 	c.Flags().BoolVar(&p.DryRun, "dry-run", false, "count, and remove nothing")
+	c.Flags().StringVar(&p.By, "by", "", "who does it, for the audit trail (default: your login name)")
 	return c
 }
 
