@@ -3,6 +3,7 @@ package pawlclient
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -144,14 +145,7 @@ func (o Options) token() (string, error) {
 			return "", errors.New("option TokenFile: there is a Token, too; keep one")
 		}
 		name = "TokenFile"
-		info, err := os.Stat(o.TokenFile)
-		if err != nil {
-			return "", fmt.Errorf("option TokenFile: %w", err)
-		}
-		if info.Size() > maxTokenFile {
-			return "", fmt.Errorf("option TokenFile: %s has more than %d bytes", o.TokenFile, maxTokenFile)
-		}
-		raw, err := os.ReadFile(o.TokenFile)
+		raw, err := readBounded(o.TokenFile, maxTokenFile)
 		if err != nil {
 			return "", fmt.Errorf("option TokenFile: %w", err)
 		}
@@ -163,6 +157,20 @@ func (o Options) token() (string, error) {
 		return "", fmt.Errorf("option %s: holds a character that no token has; it must be one word", name)
 	}
 	return token, nil
+}
+
+// readBounded reads a file that may be a pipe or a device: what it says of its size does not count.
+func readBounded(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return raw, err
 }
 
 // loopback reports whether a host is this machine by its spelling alone.

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -26,16 +27,27 @@ func Load(file string) (Config, error) { return LoadWith(file, os.Environ()) }
 func LoadWith(file string, environ []string) (Config, error) {
 	var text []byte
 	if file != "" {
-		read, err := os.ReadFile(file)
+		read, err := readFile(file)
 		if err != nil {
 			return Config{}, fmt.Errorf("read the configuration: %w", err)
-		}
-		if len(read) > MaxFile {
-			return Config{}, fmt.Errorf("read the configuration: %s has more than %d bytes", file, MaxFile)
 		}
 		text = read
 	}
 	return read(file, text, environ)
+}
+
+// readFile reads no more than a configuration has: the name may be that of a pipe or a device.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(text) > MaxFile {
+		err = fmt.Errorf("%s has more than %d bytes", name, MaxFile)
+	}
+	return text, err
 }
 
 func read(file string, text []byte, environ []string) (Config, error) {

@@ -260,3 +260,9 @@ func FuzzAFileNeverPanics(f *testing.F) {
 		}
 	})
 }
+
+func TestADeviceWithoutAnEndIsNoConfiguration(t *testing.T) {
+	if _, err := LoadWith("/dev/zero", nil); err == nil || !strings.Contains(err.Error(), "/dev/zero has more than 1048576 bytes") {
+		t.Errorf("got %v", err)
+	}
+}

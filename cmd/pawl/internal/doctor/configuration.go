@@ -41,7 +41,7 @@ func (d *doctor) readable(about string) {
 		return
 	}
 	info, err := os.Stat(d.File)
-	if err != nil || info.Mode().Perm()&0o004 == 0 {
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o004 == 0 {
 		return
 	}
 	text, err := os.ReadFile(d.File)
