@@ -18,7 +18,7 @@ const (
 func (d *decoder) checkService(c Config) {
 	d.address([]string{"api", "listen"}, c.API.Listen)
 	d.address([]string{"metrics", "listen"}, c.Metrics.Listen)
-	if c.Metrics.Listen != "" && c.Metrics.Listen == c.API.Listen {
+	if sameAddress(c.Metrics.Listen, c.API.Listen) {
 		d.fault([]string{"metrics", "listen"}, "is the address of the API; choose another port, or leave it out: the API has /metrics, too")
 	}
 	switch {
@@ -33,6 +33,17 @@ func (d *decoder) checkService(c Config) {
 	d.checkTracing(c.Tracing)
 	d.checkLeases(c.Ledger.Leases)
 	d.checkMailbox(c.Mailbox)
+}
+
+// sameAddress reports whether two programs could not listen on both: the port is the same, and the host, or one of them takes all.
+func sameAddress(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	all := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
+	return hostA == hostB || all(hostA) || all(hostB)
 }
 
 // address checks host:port. Port 0 is any free one.

@@ -61,6 +61,7 @@ func TestEveryFaultOfAServiceNamesKeyAndFix(t *testing.T) {
 		{"api: {requests_per_minute: -7}", `pawl.yaml:1:7: api.requests_per_minute: must not be negative, is -7`},
 		{"api: {tsl: {}}", `pawl.yaml:1:7: api.tsl: unknown key; did you mean "tls"?`},
 		{"metrics: {listen: 'h:1'}\napi: {listen: 'h:1'}", `pawl.yaml:1:11: metrics.listen: is the address of the API; choose another port, or leave it out: the API has /metrics, too`},
+		{"metrics: {listen: '127.0.0.1:7240'}\napi: {listen: ':7240', plain_text: true}", `pawl.yaml:1:11: metrics.listen: is the address of the API; choose another port, or leave it out: the API has /metrics, too`},
 		{"tracing: {endpoint: '127.0.0.1:4318'}", `pawl.yaml:1:11: tracing.endpoint: is no URL of a collector; use http(s)://host:port, such as http://127.0.0.1:4318`},
 		{"tracing: {endpoint: 'http://u:hunter2@h'}", `pawl.yaml:1:11: tracing.endpoint: holds a user or a password; put them into tracing.headers`},
 		{"tracing: {endpoint: 'http://h', ratio: 2}", `pawl.yaml:1:33: tracing.ratio: must be from 0 to 1, is 2`},

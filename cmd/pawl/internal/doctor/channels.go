@@ -97,6 +97,8 @@ func adviceOn(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "checksum"):
 		return "if the program was replaced on purpose, set adapter.sha256 to the output of sha256sum; if not, find out who did"
+	case errors.As(err, &launch) && launch.Phase == host.Configuring:
+		return "correct what it names, under the channel's config or outside; pawl adapter describe NAME prints an example"
 	case errors.As(err, &launch):
 		return "run it by hand: pawl adapter describe; and look at its configuration"
 	}

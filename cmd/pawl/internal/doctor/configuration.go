@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -25,7 +26,7 @@ func (d *doctor) configuration() {
 		d.fault(about, "give --config FILE, or set "+config.FileVariable, "%v", d.Failed)
 		return
 	case d.File == "":
-		d.warn(about, "pawl init writes one to begin with", "there is no file: the embedded ledger in %s, and no channels", d.Config.Data)
+		d.warn(about, "pawl init writes the one that pawl serve runs without a file; then its channels are looked at, too", "there is no file: only the embedded ledger in %s and the addresses are looked at", d.Config.Data)
 	default:
 		d.ok(about, "%s can be read; channels: %s", d.File, orNone(d.Config.Names()))
 	}
@@ -33,6 +34,43 @@ func (d *doctor) configuration() {
 		d.warn(about, "remove it, or correct its name", "%s", w)
 	}
 	d.readable(about)
+	d.secretFiles(about)
+}
+
+// secretFiles looks at who may read the files of secrets that channels name. One that is missing is the adapter's to tell.
+func (d *doctor) secretFiles(about string) {
+	for _, name := range d.Config.Names() {
+		var values map[string]any
+		_ = json.Unmarshal(d.Config.Channels[name].Config.Reveal(), &values) // what is not JSON is the adapter's to refuse
+		for key, file := range secretFilesIn("channels."+name+".config", values) {
+			info, err := os.Stat(file)
+			if err != nil || info.Mode().Perm()&0o004 == 0 {
+				continue
+			}
+			d.fault(about, "chmod o-rwx that file", "every user of this machine can read the secret that %s names (mode %#o)", key, info.Mode().Perm())
+		}
+	}
+}
+
+// secretFilesIn finds keys that name the file of a secret, by their names.
+func secretFilesIn(prefix string, values map[string]any) map[string]string {
+	files := map[string]string{}
+	for key, v := range values {
+		at := prefix + "." + key
+		switch v := v.(type) {
+		case map[string]any:
+			maps.Copy(files, secretFilesIn(at, v))
+		case string:
+			if inner, ok := strings.CutSuffix(strings.ToLower(key), "_file"); ok && secretName(inner) {
+				files[at] = v
+			}
+		}
+	}
+	return files
+}
+
+func secretName(key string) bool {
+	return strings.Contains(key, "password") || strings.Contains(key, "secret") || strings.HasSuffix(key, "token")
 }
 
 // readable looks at who may read a configuration that holds secrets.
@@ -80,8 +118,7 @@ func secretKey(values map[string]any) string {
 			}
 		case string:
 			name := strings.ToLower(key)
-			looks := strings.Contains(name, "password") || strings.Contains(name, "secret") || strings.HasSuffix(name, "token")
-			if looks && v != "" && !strings.HasSuffix(name, "_file") {
+			if secretName(name) && v != "" && !strings.HasSuffix(name, "_file") {
 				return key
 			}
 		}

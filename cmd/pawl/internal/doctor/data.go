@@ -26,6 +26,11 @@ func (d *doctor) data() {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		above, info := existing(dir)
+		if info == nil || info.Mode().Perm()&0o222 == 0 || unix.Access(above, unix.W_OK|unix.X_OK) != nil {
+			d.fault(about, "make it for the user that runs pawl, or name another one as data", "%s is not there, and cannot be made in %s", dir, above)
+			return
+		}
 		d.warn(about, "pawl serve makes it; or name another one as data", "%s is not there yet", dir)
 		return
 	case err != nil:
@@ -49,6 +54,15 @@ func (d *doctor) data() {
 		}
 	}
 	d.room(about, dir)
+}
+
+// existing is the nearest folder above that is there.
+func existing(dir string) (string, fs.FileInfo) {
+	for above := filepath.Dir(dir); ; above = filepath.Dir(above) {
+		if info, err := os.Stat(above); err == nil || above == filepath.Dir(above) {
+			return above, info
+		}
+	}
 }
 
 // writes tries a folder.

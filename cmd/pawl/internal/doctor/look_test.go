@@ -176,7 +176,18 @@ func TestEveryPlantedFaultIsNamed(t *testing.T) {
 		{"a clock that is off", nil, func(p *place) { p.options.Now = func() time.Time { return time.Now().Add(-time.Minute) } }, "clock", "differ by 1m0", "time service"},
 		{"times that cannot hold", []string{"{unknown: hold}", "{unknown: hold, send_timeout: 55s}"}, nil, "channel file/audit",
 			"send_timeout 55s + commit_bound 5s + margin 2s = 1m2s, which must be less than fence_ttl 1m0s", "channels.file/audit.policy"},
-		{"an adapter's configuration", []string{"{path: $DIR/effects.jsonl}", "{pth: x, password: " + canary + "}"}, nil, "channel file/audit", "its adapter does not start", "configuration"},
+		{"a file of a password that all can read", []string{"config: {", "config: {password_file: $DIR/password, "}, func(p *place) {
+			p.write("password", canary)
+			p.chmod(filepath.Join(p.dir, "password"), 0o644)
+		}, "configuration", "the secret that channels.file/audit.config.password_file names (mode 0644)", "chmod o-rwx"},
+		{"a data directory that cannot be made", nil, func(p *place) {
+			locked := filepath.Join(p.dir, "locked")
+			if err := os.Mkdir(locked, 0o500); err != nil {
+				p.t.Fatal(err)
+			}
+			p.options.Config.Data = filepath.Join(locked, "pawl", "data")
+		}, "data directory", "cannot be made in", "make it"},
+		{"an adapter's configuration", []string{"{path: $DIR/effects.jsonl}", "{pth: x, password: " + canary + "}"}, nil, "channel file/audit", "its adapter does not start", "under the channel's config"},
 		{"an adapter that is not there", adapter("adapter: fiel"), nil, "channel file/audit", `names no bundled adapter; did you mean "file"?`, "correct its adapter"},
 		{"a checksum that differs", adapter(`adapter: {path: $SELF, sha256: "` + strings.Repeat("0", 64) + `", args: [adapter, serve, file]}`), nil, "channel file/audit", "checksum is not the pinned one", "sha256sum"},
 		{"an adapter that crashes", adapter("adapter: {path: $SELF, sha256: $SHA256, args: [" + crashes + "]}"), nil, "channel file/audit", "its adapter does not start", "by hand"},
