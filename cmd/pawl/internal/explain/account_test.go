@@ -84,7 +84,13 @@ var cases = map[string]struct {
 			row(0.1, "fenced", 0, `{"fence":"1.1 by a-1"}`), row(1, "ambiguous", 1, `{"fence":"1.1 by a-1","reason":"reply: the answer never came"}`),
 			row(5, "held", 1, `{"fence":"1.4 by ","reason":"the channel cannot be asked what became of it"}`),
 		},
-	}},
+	}, around: Around{Channel: &pawlclient.Channel{Name: "mail/shop", Flag: "on", Probe: "none"}}},
+	"held on a channel that can be asked": {detail: pawlclient.Detail{
+		Intent: intent(func(i *pawlclient.Intent) {
+			i.State, i.Outcome, i.HeldAt, i.HoldReason = "dispatched", "held as unknown, do not retry", at(5), "asked twice, a settle time apart: unknown: the mailbox is empty"
+			i.MayHaveTakenEffect, i.FenceNumber, i.FirstSentAt, i.Attempts, i.NextLookAt = true, 4, at(0.2), 1, at(3600)
+		}),
+	}, around: Around{Channel: &pawlclient.Channel{Name: "mail/shop", Flag: "on", Probe: "exact"}}},
 	"quarantined before anything was sent": {detail: pawlclient.Detail{
 		Intent: intent(func(i *pawlclient.Intent) {
 			i.State, i.Outcome, i.HeldAt, i.HoldReason, i.FenceNumber = "dispatched", "held as unknown, do not retry", at(5), "quarantined: past the ceiling of starts; the program died each time", 9
@@ -220,7 +226,7 @@ func TestEveryAccountEndsWithWhatItMeansAndWhatToDo(t *testing.T) {
 
 func TestOnlyWhatNeedsAPersonAsksForOne(t *testing.T) {
 	for name, want := range map[string]bool{
-		"held": true, "quarantined before anything was sent": true, "two effects": true, "late evidence after the end": true,
+		"held": true, "held on a channel that can be asked": true, "quarantined before anything was sent": true, "two effects": true, "late evidence after the end": true,
 		"waiting on a paused channel": true, "claimed again for another": true, // no engine runs
 		"sent at once": false, "accepted": false, "cancelled in doubt": false, "not due yet": false, "redriven": false,
 	} {

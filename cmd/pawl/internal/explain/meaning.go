@@ -25,7 +25,7 @@ func judge(d pawlclient.Detail, around Around) judgement {
 	case i.State == pawlclient.StateAbandoned:
 		j = abandoned(i)
 	case !i.HeldAt.IsZero():
-		j = held(i)
+		j = held(i, around)
 	case !i.AcceptedAt.IsZero():
 		j.meaning = "The outside system has it, and it is not final there yet. It is looked at again" + next(i) + "."
 		j.do = "Nothing: it becomes committed, or is left for a person, by itself."
@@ -89,7 +89,7 @@ func abandoned(i pawlclient.Intent) judgement {
 	return j
 }
 
-func held(i pawlclient.Intent) judgement {
+func held(i pawlclient.Intent, around Around) judgement {
 	resolve := fmt.Sprintf("pawl resolve %s --number %d --by WHO --reason WHY --as ", args(i), i.FenceNumber)
 	if !i.MayHaveTakenEffect {
 		return judgement{
@@ -99,11 +99,15 @@ func held(i pawlclient.Intent) judgement {
 			attention: true,
 		}
 	}
+	later := "It is still looked at" + next(i) + ", and ends by itself if the effect is found."
+	if c := around.Channel; c != nil && c.Probe == "none" {
+		later = "It stays so until somebody decides: the channel cannot be asked."
+	}
 	return judgement{
-		meaning: "It waits for a person: it may have taken effect, and nothing could settle that" + because(i.HoldReason) +
-			". It is still looked at" + next(i) + ", and ends by itself if the effect is found.",
-		do: "Look at the outside system, then decide. A wrong retry sends it twice.",
+		meaning: "It waits for a person: it may have taken effect, and nothing could settle that" + because(i.HoldReason) + ". " + later,
+		do:      "Look at the outside system, then decide. A wrong retry sends it twice.",
 		commands: []string{
+			"pawl intents show " + args(i) + " --payload  # what to look for there",
 			resolve + "sent     # it is there", resolve + "notsent  # it is not, and never will be: give it up",
 			resolve + "retry    # it is not, and never will be: send it again", resolve + "unknown  # nobody can tell",
 		},
