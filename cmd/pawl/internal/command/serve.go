@@ -98,6 +98,9 @@ func greet(c *cobra.Command, s *server.Server, cfg config.Config, bare bool) {
 		say("there is no %s here: running the configuration that `pawl init` writes, with its data in %s", config.DefaultFile, cfg.Data)
 	}
 	say("the API is at %s/v1, its documentation at %s/docs", s.URL(), s.URL())
+	if !config.Loopback(cfg.API.Listen) {
+		say("others can reach it, by every name and address of %s", cfg.API.Listen)
+	}
 	if url := s.MetricsURL(); url != "" {
 		say("metrics and health are at %s/metrics, /healthz and /readyz", url)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -51,13 +52,17 @@ func listen(ctx context.Context, key, address string, logger *slog.Logger) (*web
 
 // url is where it is; empty for one that is not there.
 func (w *web) url() string {
-	switch {
-	case w == nil:
+	if w == nil {
 		return ""
-	case w.secure:
-		return "https://" + w.listener.Addr().String()
 	}
-	return "http://" + w.listener.Addr().String()
+	host := w.listener.Addr().String()
+	if to, ok := w.listener.Addr().(*net.TCPAddr); ok && to.IP.IsUnspecified() { // nobody can call that, and no certificate names it
+		host = net.JoinHostPort("localhost", strconv.Itoa(to.Port))
+	}
+	if w.secure {
+		return "https://" + host
+	}
+	return "http://" + host
 }
 
 // serve answers until stop or close. failed gets why it ended, if that was neither.
