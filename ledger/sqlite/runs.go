@@ -71,7 +71,7 @@ func (s *session) run(ctx context.Context, id string) (r fence.Run, err error) {
 		return r, fmt.Errorf("read run %s: %w", id, err)
 	}
 	if !found {
-		return r, fmt.Errorf("run %s: %w", id, fence.ErrNoRun)
+		return r, fence.ErrNoRun
 	}
 	return r, nil
 }

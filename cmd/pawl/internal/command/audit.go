@@ -10,7 +10,12 @@ import (
 )
 
 func newAudit() *cobra.Command {
-	c := &cobra.Command{Use: "audit", Short: "Look at what operators asked for, and what came of it"}
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Look at what operators asked for, and what came of it",
+		Long: `Look at what operators asked for, and what came of it: decisions on effects, pauses and flags, tokens, epochs, pruning.
+Each has two rows, asked and then done or refused.`,
+	}
 	c.AddCommand(newAuditList())
 	return c
 }

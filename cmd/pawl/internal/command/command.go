@@ -38,9 +38,9 @@ func New() *cobra.Command {
 		Short: "Make every approved outside effect fire once, survive any crash, and leave evidence",
 		Long: `Pawl makes every approved outside effect (a mail, a message, a transaction) fire once, survive any crash, and
 leave evidence. An effect is claimed into a ledger; an engine sends it; a receipt shows what became of it.`,
-		Example: `  pawl engine --config pawl.yaml
+		Example: `  pawl serve
   pawl send --run 0b9f1f4e-3a52-4c83-9c0e-5b1d8f1c2a77 --channel file/audit --payload '{"order":7}'
-  pawl holds list`,
+  pawl status`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
@@ -63,9 +63,9 @@ leave evidence. An effect is claimed into a ledger; an engine sends it; a receip
 		newPrune(), newAdapter())
 	in(groupTools, newCanonical(), newKey(), newReceipt(), newVersion())
 	root.AddCommand(newExitCodesTopic())
-	root.InitDefaultCompletionCmd()
 	root.SetHelpCommandGroupID(groupTools)
-	root.SetCompletionCommandGroupID(groupTools)
+	root.SetCompletionCommandGroupID(groupTools) // counts only before the command is made
+	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		strict(c)
 	}

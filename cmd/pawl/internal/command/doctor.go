@@ -84,5 +84,12 @@ func printDiagnosis(w io.Writer, d diagnosis) {
 			row(w, "", "", "→ "+f.Do)
 		}
 	}
-	fmt.Fprintf(w, "\n%d faults, %d warnings\n", faults, warnings)
+	fmt.Fprintf(w, "\n%s, %s\n", many(faults, "fault"), many(warnings, "warning"))
+}
+
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

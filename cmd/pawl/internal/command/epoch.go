@@ -59,7 +59,7 @@ func newEpochOpen() *cobra.Command {
 	var from reach
 	var out output
 	var o pawlclient.OpenEpoch
-	var horizon time.Duration
+	var horizon inDays
 	c := &cobra.Command{
 		Use:   "open",
 		Short: "Begin a new life of the ledger, after it was restored to an older state",
@@ -83,7 +83,7 @@ state knew.
 			case o.Reason == "":
 				return usage("--reason is missing: say why")
 			}
-			o.Horizon = horizon.Seconds()
+			o.Horizon = time.Duration(horizon).Seconds()
 			return from.with(c, func(s session) error {
 				e, err := s.OpenEpoch(c.Context(), o)
 				if err != nil {
@@ -96,7 +96,7 @@ state knew.
 	from.flags(c)
 	out.flags(c)
 	c.Flags().Int64Var(&o.From, "from", 0, "the present epoch; required")
-	c.Flags().DurationVar(&horizon, "horizon", 0, "the longest time over which callers repeat claims; required")
+	c.Flags().Var(&horizon, "horizon", "the longest time over which callers repeat claims, such as 48h or 7d; required")
 	c.Flags().StringVar(&o.By, "by", "", "who opens it; required")
 	c.Flags().StringVar(&o.Reason, "reason", "", "why; required")
 	return c

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -163,6 +164,9 @@ func errorLines(err error) []string {
 		var p *pawlclient.Problem
 		if errors.As(err, &p) {
 			text = strings.Replace(text, p.Error(), problemText(p), 1)
+		}
+		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+			text += "; if the certificate is one of your own making, name its file in SSL_CERT_FILE"
 		}
 		lines = []string{text}
 	}

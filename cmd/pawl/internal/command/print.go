@@ -15,7 +15,11 @@ func printOutcome(w io.Writer, i pawlclient.Intent) {
 	row(w, "key", i.EffectKey)
 	row(w, "channel", i.Channel)
 	optional(w, "evidence", evidenceText(i))
-	optional(w, "reason", firstText(i.HoldReason, i.AbandonReason, i.LastError))
+	if i.State == pawlclient.StateCommitted { // what went wrong before is history: pawl explain tells it
+		optional(w, "decided by", i.By)
+	} else {
+		optional(w, "reason", firstText(i.HoldReason, i.AbandonReason, i.LastError))
+	}
 	if !terminal(i) {
 		row(w, "fence number", fmt.Sprint(i.FenceNumber))
 	}

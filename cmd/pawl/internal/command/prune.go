@@ -3,8 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +14,7 @@ import (
 func newPrune() *cobra.Command {
 	var from reach
 	var out output
-	var older string
+	var older inDays
 	var p pawlclient.Prune
 	c := &cobra.Command{
 		Use:   "prune",
@@ -28,12 +26,10 @@ What was pruned cannot be redriven, and explain has no log to tell from.`,
   pawl prune --older-than 90d`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
-			age, err := days(older)
+			age := time.Duration(older)
 			switch {
-			case older == "":
+			case !c.Flags().Changed("older-than"):
 				return usage("--older-than is missing: say how long ago they ended at least, such as 90d")
-			case err != nil:
-				return err
 			case age < ledger.MinRetention:
 				return usage("--older-than: must be at least %s, is %s", ledger.MinRetention, age)
 			}
@@ -45,24 +41,10 @@ What was pruned cannot be redriven, and explain has no log to tell from.`,
 	}
 	from.flags(c)
 	out.flags(c)
-	c.Flags().StringVar(&older, "older-than", "", "only what ended longer ago than this: days (90d) or a duration (2160h); required")
+	c.Flags().Var(&older, "older-than", "only what ended longer ago than this, such as 90d; at least 1d; required")
 	c.Flags().BoolVar(&p.DryRun, "dry-run", false, "count, and remove nothing")
 	c.Flags().StringVar(&p.By, "by", "", "who does it, for the audit trail (default: your login name)")
 	return c
-}
-
-// days reads a duration that may be in days.
-func days(text string) (time.Duration, error) {
-	if n, ok := strings.CutSuffix(text, "d"); ok {
-		if whole, err := strconv.ParseUint(n, 10, 16); err == nil {
-			return time.Duration(whole) * 24 * time.Hour, nil
-		}
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil && text != "" {
-		return 0, usage("--older-than: %q is no time; use days (90d) or a duration (2160h)", cut(text))
-	}
-	return d, nil
 }
 
 // stillAt is how often a long prune says that it goes on.

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/pawlworks/pawl/ledger"
@@ -45,7 +43,7 @@ Where nobody knows whether the old one took effect, a second one may be a duplic
 			return from.with(c, func(s session) error {
 				result, err := s.Redrive(c.Context(), k, r)
 				if err != nil {
-					return fmt.Errorf("redrive %s %s: %w", k.RunID, k.EffectKey, err)
+					return err // names the effect already
 				}
 				return printClaim(c, out, result)
 			})

@@ -28,7 +28,7 @@ func printStatus(w io.Writer, v statusView) {
 		}
 		fmt.Fprintln(w)
 	}
-	row(w, "CHANNEL", "FLAG", "READY", "WAITING", "OLDEST", "UNDER WAY", "ACCEPTED", "HELD", "OLDEST", "PAUSED")
+	row(w, "CHANNEL", "FLAG", "READY", "WAITING", "LONGEST", "UNDER WAY", "ACCEPTED", "HELD", "LONGEST", "PAUSED")
 	for _, c := range v.Channels {
 		paused := "no"
 		if c.Paused {
@@ -42,7 +42,11 @@ func printStatus(w io.Writer, v statusView) {
 		row(w, "Nothing needs a person.")
 		return
 	}
-	row(w, fmt.Sprintf("%d need a person:", len(v.Attention)))
+	if len(v.Attention) == 1 {
+		row(w, "1 thing needs a person:")
+	} else {
+		row(w, fmt.Sprintf("%d things need a person:", len(v.Attention)))
+	}
 	for _, a := range v.Attention {
 		row(w, "  "+a.What)
 		if a.Command != "" {

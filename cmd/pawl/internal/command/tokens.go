@@ -30,12 +30,12 @@ func newTokensCreate() *cobra.Command {
 	var from reach
 	var out output
 	var n pawlclient.NewAPIToken
-	var expires time.Duration
+	var expires inDays
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a token and print its secret, once",
-		Example: `  pawl tokens create shop --scope claim,read --expires 2160h
+		Example: `  pawl tokens create shop --scope claim,read --expires 90d
   pawl tokens create shop --scope claim --quiet > /run/secrets/pawl-token`,
 		Args: exactly("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -43,7 +43,7 @@ func newTokensCreate() *cobra.Command {
 			case len(n.Scopes) == 0:
 				return usage("--scope is missing: name claim, read, operate or admin, with commas between")
 			case expires < 0:
-				return usage("--expires: must be more than 0, is %s", expires)
+				return usage("--expires: must be more than 0, is %s", time.Duration(expires))
 			case quiet && out.json:
 				return usage("--quiet and --json exclude each other; keep one")
 			}
@@ -57,7 +57,7 @@ func newTokensCreate() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					n.ExpiresAt = now.Add(expires)
+					n.ExpiresAt = now.Add(time.Duration(expires))
 				}
 				t, err := s.CreateAPIToken(c.Context(), n)
 				if err != nil {
@@ -70,7 +70,7 @@ func newTokensCreate() *cobra.Command {
 	from.flags(c)
 	out.flags(c)
 	c.Flags().StringSliceVar(&n.Scopes, "scope", nil, "what it may do: claim, read, operate, admin, with commas between; required")
-	c.Flags().DurationVar(&expires, "expires", 0, "ends after this time; without it, never")
+	c.Flags().Var(&expires, "expires", "ends after this time, such as 90d; without it, never")
 	c.Flags().StringVar(&n.By, "by", "", "who makes it (default: your login name)")
 	c.Flags().BoolVar(&quiet, "quiet", false, "print the secret and nothing else, for scripts")
 	return c
