@@ -142,7 +142,7 @@ func ParseKey(effectKey string) (kind, identity string, err error) {
 	case effectKey == "":
 		return "", "", badPart("key", "is empty")
 	case !found:
-		return "", "", badPart("key", "has no colon after its kind")
+		return "", "", badPart("key", "has no colon after its kind; write it as kind:identity, such as mail:confirm-7")
 	case kind == "":
 		return "", "", badPart("kind", "is empty")
 	case strings.ContainsFunc(kind, unicode.IsSpace):

@@ -20,7 +20,7 @@ var (
 	// ErrTerminal says that the intent is committed or abandoned and moves no more.
 	ErrTerminal = errors.New("the intent has ended and moves no more")
 	// ErrNumberMoved says that the row has changed since the number that a person was shown.
-	ErrNumberMoved = errors.New("the intent has changed since it was shown; look again and decide on what is there now")
+	ErrNumberMoved = errors.New("it has changed since it was shown; look again and decide on what is there now")
 	// ErrTokenClash says that another intent of the channel has a token with the same digest.
 	ErrTokenClash = errors.New("another intent of this channel already has this token; make another version")
 	// ErrRetryTransaction says that the database gave up the caller's transaction (a serialization failure, a
