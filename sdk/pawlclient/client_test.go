@@ -81,7 +81,7 @@ func TestNewRefusesWhatWouldFailOrLeakLater(t *testing.T) {
 		{"a token of two words", pawlclient.Options{URL: "https://h", Token: secret + " x"}, "Token: holds a character"},
 		{"a token with a line end inside", pawlclient.Options{URL: "https://h", Token: secret + "\r\nX: y"}, "Token: holds a character"},
 		{"a token and a file", pawlclient.Options{URL: "https://h", Token: secret, TokenFile: "x"}, "TokenFile: there is a Token, too"},
-		{"a file that is missing", pawlclient.Options{URL: "https://h", TokenFile: filepath.Join(dir, "none")}, "TokenFile: stat"},
+		{"a file that is missing", pawlclient.Options{URL: "https://h", TokenFile: filepath.Join(dir, "none")}, "TokenFile: open"},
 		{"an empty file", pawlclient.Options{URL: "https://h", TokenFile: file("empty", "\n")}, "is empty"},
 		{"a device without an end", pawlclient.Options{URL: "https://h", TokenFile: "/dev/zero"}, "more than 4096 bytes"},
 		{"a huge file", pawlclient.Options{URL: "https://h", TokenFile: file("huge", strings.Repeat(secret, 1000))}, "more than 4096 bytes"},
