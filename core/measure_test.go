@@ -124,7 +124,7 @@ func seldom(t *testing.T, m *meters) {
 	r := &rare{Ledger: b.ledger, done: make(chan struct{})}
 	b.ledger = r
 	e := b.engine(func(o *core.Options, _ *core.ChannelOptions) { o.Meter, o.ReclaimRuns = m, true })
-	b.start(e)
+	stop := b.start(e)
 	b.ended(e, b.claimed(e, b.claim("effect")))
 	k := b.claimed(e, b.claim("misconfigured"))
 	b.until(k, "reopened", func(i ledger.Intent) bool { return i.State == ledger.StateIntent && i.Attempts == 1 })
@@ -133,6 +133,7 @@ func seldom(t *testing.T, m *meters) {
 	case <-inTime(t).Done():
 		t.Fatal("the engine did not do everything")
 	}
+	stop() // what was done is measured now
 }
 
 // spansOf looks at the shape of the traces, and that they hold no secret.
