@@ -25,7 +25,7 @@ const maxTokenFile = 4096
 
 // Options say which service to call, and as whom.
 type Options struct {
-	// URL is where the service is, such as https://pawl.example.org or http://127.0.0.1:7295. A path is kept: what the client
+	// URL is where the service is, such as https://pawl.example.org or http://127.0.0.1:7240. A path is kept: what the client
 	// calls is URL/v1/….
 	URL string
 	// Token is the bearer token; TokenFile is a file that holds it, read by [New]. At most one of them. Without both, requests
