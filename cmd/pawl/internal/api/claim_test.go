@@ -200,7 +200,7 @@ func TestAClaimUnderALostLeaseIsRefused(t *testing.T) {
 		t.Errorf("lost: %v", err)
 	}
 	c.Lease = nil
-	if _, err := w.service.Claim(ctx, c); !errors.As(err, &p) || p.Code != pawlclient.CodeLeaseLost {
+	if _, err := w.service.Claim(ctx, c); !errors.As(err, &p) || p.Code != pawlclient.CodeInvalid || len(p.Errors) != 1 || p.Errors[0].Location != "body.lease" {
 		t.Errorf("without: %v", err)
 	}
 }
