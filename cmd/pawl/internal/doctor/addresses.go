@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	aboutAPI = "API"
+	aboutAPI     = "API"
+	aboutMailbox = "mailbox"
 	// soon is how long before its end a certificate is worth a warning.
 	soon     = 14 * 24 * time.Hour
 	askLimit = 2 * time.Second
@@ -53,11 +54,12 @@ func (d *doctor) addresses(ctx context.Context) {
 	default:
 		d.fault(aboutAPI, "name api.tls.cert and api.tls.key; or set api.plain_text if something in front of it ends TLS", "others can reach %s without TLS: tokens would cross the network in the clear", listen)
 	}
+	serves := false // a service of ours runs here with this configuration's address
 	for _, a := range []struct{ about, address string }{
-		{aboutAPI, listen}, {"metrics", d.Config.Metrics.Listen}, {"mailbox", d.Config.Mailbox.SMTP}, {"mailbox", d.Config.Mailbox.IMAP},
+		{aboutAPI, listen}, {"metrics", d.Config.Metrics.Listen}, {aboutMailbox, d.Config.Mailbox.SMTP}, {aboutMailbox, d.Config.Mailbox.IMAP},
 	} {
 		if a.address != "" {
-			d.free(ctx, a.about, a.address)
+			serves = d.free(ctx, a.about, a.address, serves) || serves
 		}
 	}
 }
@@ -87,20 +89,24 @@ func (d *doctor) certificate(t config.TLS) {
 	}
 }
 
-// free tries an address. A service of ours that has it is well.
-func (d *doctor) free(ctx context.Context, about, address string) {
+// free tries an address, and reports whether a service of ours answers there. One that runs has its mailbox's addresses, too.
+func (d *doctor) free(ctx context.Context, about, address string, serves bool) bool {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case err == nil:
 		_ = l.Close()
 		d.ok(about, "%s is free", address)
-	case errors.Is(err, syscall.EADDRINUSE) && answers(ctx, address, d.Config.API.TLS.On()):
+	case errors.Is(err, syscall.EADDRINUSE) && about == aboutMailbox && serves:
+		d.ok(about, "%s is the running service's", address)
+	case errors.Is(err, syscall.EADDRINUSE) && answers(ctx, address, about == aboutAPI && d.Config.API.TLS.On()):
 		d.ok(about, "a service answers on %s already", address)
+		return true
 	case errors.Is(err, syscall.EADDRINUSE):
 		d.fault(about, "stop what has it (ss -ltnp shows it), or choose another port", "another program has %s", address)
 	default:
 		d.fault(about, "choose an address of this machine", "%s cannot be listened on: %v", address, err)
 	}
+	return false
 }
 
 // answers reports whether a pawl serves there: it has a page for its health.
