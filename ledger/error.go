@@ -34,6 +34,8 @@ var (
 	ErrNewer = errors.New("this ledger is from a newer version of pawl; upgrade this program")
 	// ErrNotMigrated says that the ledger lacks migrations.
 	ErrNotMigrated = errors.New("this ledger is not migrated; run: pawl migrate up")
+	// ErrUnavailable says that the ledger cannot be used now: it is busy, away or closed. Backends say it in words of their own.
+	ErrUnavailable = errors.New("the ledger cannot be used now")
 	// ErrOtherLedger says that the ledger's id is not the one that the configuration pins.
 	ErrOtherLedger = errors.New("this is another ledger than the configuration names; a copy sends nothing")
 )
@@ -68,3 +70,11 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s refused (%s): %s", e.Move, e.Rule, e.Reason)
 }
+
+// Unavailable is an [ErrUnavailable] in a backend's own words.
+type Unavailable string
+
+func (e Unavailable) Error() string { return string(e) }
+
+// Is makes it an [ErrUnavailable].
+func (Unavailable) Is(target error) bool { return target == ErrUnavailable }

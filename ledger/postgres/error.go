@@ -12,7 +12,7 @@ import (
 var ErrReadOnly = errors.New("the database is read-only (a standby, or failing over); point the URL at the primary, or name all hosts and add target_session_attrs=read-write")
 
 // errRolledBack says that COMMIT was answered with a rollback.
-var errRolledBack = errors.New("the database rolled the transaction back at commit")
+var errRolledBack error = ledger.Unavailable("the database rolled the transaction back at commit")
 
 // errEvidenceClash says that another intent has the evidence id: the move is decided again, knowing that.
 var errEvidenceClash = errors.New("another intent of the channel has this evidence id")

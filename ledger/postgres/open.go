@@ -110,7 +110,7 @@ type Ledger struct {
 var _ ledger.Ledger = (*Ledger)(nil)
 
 // ErrClosed says that the ledger was closed.
-var ErrClosed = errors.New("the ledger is closed")
+var ErrClosed error = ledger.Unavailable("the ledger is closed")
 
 // Open opens a ledger that was migrated before. It refuses what would be unsafe: [ledger.ErrNotMigrated], [ledger.ErrNewer],
 // [ledger.ErrOtherLedger], a server with fsync=off, an encoding other than UTF-8, a server older than 14.

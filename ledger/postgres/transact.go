@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlworks/pawl/fence"
+
+	"github.com/pawlworks/pawl/ledger"
 )
 
 const (
@@ -74,7 +76,7 @@ func (l *Ledger) transactEntered(ctx context.Context, f func(ctx context.Context
 	})
 }
 
-var errTimeout = errors.New("the ledger did not answer within the statement time-out")
+var errTimeout error = ledger.Unavailable("the ledger did not answer within the statement time-out")
 
 // callerFault is an error of the function that runs in the transaction.
 type callerFault struct{ err error }

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"errors"
+
+	"github.com/pawlworks/pawl/ledger"
 )
 
 type job struct {
@@ -65,7 +67,7 @@ func (w *writer) work() {
 }
 
 // errAborted is the answer to those who shared a transaction with a goroutine that ended in the middle of it.
-var errAborted = errors.New("the transaction was given up: a function that ran in it ended its goroutine")
+var errAborted error = ledger.Unavailable("the transaction was given up: a function that ran in it ended its goroutine")
 
 // workOn runs the jobs and makes them durable. Statements are short and are not cut; waiting for the lock is bounded.
 func (w *writer) workOn(batch []*job) error {

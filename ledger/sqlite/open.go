@@ -18,7 +18,7 @@ import (
 // writerBusy is how long the driver polls for a lock before the writer does, which looks at its deadline and lets others go first.
 const writerBusy = 20 // milliseconds
 
-var errClosed = errors.New("the ledger is closed")
+var errClosed error = ledger.Unavailable("the ledger is closed")
 
 // Ledger is a ledger in one SQLite file. Make one with [Open]. It is safe for concurrent use, also with other processes that have the
 // same file open.

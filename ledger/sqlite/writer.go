@@ -19,7 +19,7 @@ const (
 )
 
 // errTooBusy says that the write lock could not be had in time. Nothing was written.
-var errTooBusy = errors.New("the ledger's file is busy: its write lock could not be had in time; is another program holding a transaction open?")
+var errTooBusy error = ledger.Unavailable("the ledger's file is busy: its write lock could not be had in time; is another program holding a transaction open?")
 
 // writer is the one connection that writes. SQLite lets one transaction write at a time, so jobs that wait share the next one: each
 // in a savepoint of its own, all made durable by one flush. There is no goroutine: whoever holds the turn works for all.

@@ -25,6 +25,7 @@ const (
 	DefaultRate         = 1000     // requests a second
 	DefaultBurst        = 2000     // requests
 	DefaultMaxWaits     = 256
+	DefaultRequestTime  = 30 * time.Second
 )
 
 // Names of log events. They are stable.
@@ -50,6 +51,8 @@ type HandlerOptions struct {
 	// Rate is how many requests a second a token, or an address without one, may make; Burst how many at once.
 	Rate  float64
 	Burst int
+	// RequestTime bounds what a request does, but for a long poll and for what is done to every intent. DefaultRequestTime.
+	RequestTime time.Duration
 	// MaxWaits bounds how many requests wait for the end of an intent at once.
 	MaxWaits int
 	// TokenMemory is how long a token that was found good is not looked for again. DefaultTokenMemory.
@@ -70,6 +73,8 @@ func (o HandlerOptions) withDefaults() (HandlerOptions, error) {
 		return o, errors.New("the options Rate and Burst must not be negative")
 	case o.MaxWaits < 0:
 		return o, fmt.Errorf("MaxWaits: must not be negative, is %d", o.MaxWaits)
+	case o.RequestTime < 0:
+		return o, fmt.Errorf("RequestTime: must not be negative, is %s", o.RequestTime)
 	case o.TokenMemory < 0:
 		return o, fmt.Errorf("TokenMemory: must not be negative, is %s", o.TokenMemory)
 	}
@@ -77,6 +82,7 @@ func (o HandlerOptions) withDefaults() (HandlerOptions, error) {
 	o.MaxBodies = cmp.Or(o.MaxBodies, fullBodies*max(o.MaxClaimBody, o.MaxBody))
 	o.Rate, o.Burst = cmp.Or(o.Rate, DefaultRate), cmp.Or(o.Burst, DefaultBurst)
 	o.MaxWaits, o.TokenMemory = cmp.Or(o.MaxWaits, DefaultMaxWaits), cmp.Or(o.TokenMemory, DefaultTokenMemory)
+	o.RequestTime = cmp.Or(o.RequestTime, DefaultRequestTime)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -133,6 +139,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, span = h.Tracer.Start(ctx, strings.TrimSpace(r.Method+" "+shown), trace.WithSpanKind(trace.SpanKindServer))
 		defer span.End()
 	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	limit := time.AfterFunc(h.bodyTime(r)+h.RequestTime, end)
+	defer limit.Stop()
 	r = r.Clone(ctx)
 	who := new(identity)
 	defer func() {
@@ -149,16 +159,26 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx = WithActor(context.WithValue(ctx, identityKey{}, *who), who.Actor)
+	limit.Reset(h.RequestTime)
 	ctx = context.WithValue(ctx, deadlineKey{}, func(d time.Duration) {
+		limit.Reset(d)
 		_ = http.NewResponseController(rec).SetWriteDeadline(time.Now().Add(d)) // a writer without deadlines needs no other one
 	})
 	h.mux.ServeHTTP(rec, r.WithContext(ctx))
 }
 
-// deadlineKey finds the function that moves the deadline of the answer, for a route that waits.
+// bodyTime is how long the body of the request may take to come in.
+func (h *handler) bodyTime(r *http.Request) time.Duration {
+	if takesBody(r.Method) {
+		return bodyTime
+	}
+	return 0
+}
+
+// deadlineKey finds the function that moves the deadline of the request and of its answer, for a route that waits.
 type deadlineKey struct{}
 
-// extend lets the answer be written so much later.
+// extend lets the request last, and the answer be written, so much later.
 func extend(ctx context.Context, d time.Duration) {
 	if move, ok := ctx.Value(deadlineKey{}).(func(time.Duration)); ok {
 		move(d)

@@ -138,6 +138,7 @@ func codeOf(err error) string {
 		{ledger.ErrFenceAlive, pawlclient.CodeRefused},
 		{ledger.ErrNameTaken, pawlclient.CodeRefused},
 		{fence.ErrQuarantined, pawlclient.CodeRefused},
+		{fence.ErrHostLeases, pawlclient.CodeRefused},
 		{ledger.ErrChannelOff, pawlclient.CodeChannelOff},
 		{fence.ErrLost, pawlclient.CodeLeaseLost},
 		{fence.ErrHeld, pawlclient.CodeLeaseHeld},
@@ -165,7 +166,7 @@ func passingSQLite(code int) bool {
 // unavailable reports whether the ledger could not be used, as opposed to a mistake in this program.
 func unavailable(err error) bool {
 	for _, passing := range []error{
-		ledger.ErrRetryTransaction, ledger.ErrNewer, ledger.ErrNotMigrated, ledger.ErrOtherLedger, context.DeadlineExceeded,
+		ledger.ErrUnavailable, ledger.ErrRetryTransaction, ledger.ErrNewer, ledger.ErrNotMigrated, ledger.ErrOtherLedger, context.DeadlineExceeded,
 		context.Canceled, io.EOF, io.ErrUnexpectedEOF, sql.ErrConnDone, driver.ErrBadConn,
 	} {
 		if errors.Is(err, passing) {
