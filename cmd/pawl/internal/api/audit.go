@@ -30,7 +30,8 @@ type action struct {
 }
 
 // audited writes down that the action was asked for, does it, and writes down what came of it. If the first row cannot be written,
-// nothing is done. If only the last one cannot, the action stands, and the trail shows one that was asked for and cut off.
+// nothing is done. If only the last one cannot, the action stands, and the trail shows one that was asked for and cut off. So it does where
+// an error leaves open whether it was done: that it was refused would be untrue if only the answer to a commit is lost.
 func (s *Service) audited(ctx context.Context, a action, do func() error) error {
 	if err := s.ledger.AppendAudit(ctx, a.entry(auditAsked, nil)); err != nil {
 		p := newProblem(pawlclient.CodeUnavailable, "nothing was done, because the audit trail could not be written: %s", err)
@@ -38,6 +39,10 @@ func (s *Service) audited(ctx context.Context, a action, do func() error) error 
 		return p
 	}
 	err := do()
+	if p := (*pawlclient.Problem)(nil); errors.As(err, &p) && (p.Code == pawlclient.CodeUnavailable || p.Code == pawlclient.CodeInternal) {
+		s.logger.WarnContext(ctx, "nobody knows whether an action was done", "action", a.name, "subject", a.subject, "error", err)
+		return err
+	}
 	result := auditDone
 	if err != nil {
 		result = auditRefused

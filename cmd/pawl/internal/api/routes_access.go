@@ -51,7 +51,7 @@ func (h *handler) addAccess(api huma.API) {
 	})
 	add(h, api, operation{
 		method: http.MethodGet, path: "/v1/audit", id: "list-audit", tag: "Access", scopes: admins, summary: "List what operators asked for, newest first",
-		text: "Each action has a row asked, and then one done or refused. An asked without another one was cut off.",
+		text: "Each action has a row asked, and then one done or refused. An asked without another one was cut off: it may have been done.",
 	}, func(ctx context.Context, in *Paging) (*struct{ Body pawlclient.AuditPage }, error) {
 		page, err := h.Service.Audit(ctx, in.Limit, in.After)
 		return &struct{ Body pawlclient.AuditPage }{page}, err

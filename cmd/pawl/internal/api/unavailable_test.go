@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -118,4 +119,25 @@ func TestALedgerThatIsClosedIsUnavailable(t *testing.T) {
 		_, err = w.service.Stats(t.Context())
 		checkUnavailable(t, "counters", err)
 	})
+}
+
+// lostAnswer pauses a channel, and loses the answer.
+type lostAnswer struct{ ledger.Ledger }
+
+func (l lostAnswer) SetPaused(ctx context.Context, name string, paused bool, reason string) error {
+	return errors.Join(l.Ledger.SetPaused(ctx, name, paused, reason), io.ErrUnexpectedEOF)
+}
+
+func TestAnActionWhoseAnswerIsLostIsNotWrittenDownAsRefused(t *testing.T) {
+	l, _ := newLedger(t)
+	w := worldOver(t, lostAnswer{l})
+	_, err := w.service.PauseChannel(t.Context(), mailChannel, "a person", "r")
+	checkUnavailable(t, "a pause", err)
+	page, err := w.service.Audit(t.Context(), 10, "")
+	if err != nil || len(page.Entries) != 1 || page.Entries[0].Result != auditAsked {
+		t.Errorf("the trail is %+v, %v; want what was asked for, and not that it was refused", page.Entries, err)
+	}
+	if c, err := w.service.Channel(t.Context(), mailChannel); err != nil || !c.Paused {
+		t.Errorf("the channel is %+v, %v", c, err)
+	}
 }
