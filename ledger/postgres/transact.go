@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlworks/pawl/fence"
-
 	"github.com/pawlworks/pawl/ledger"
 )
 
