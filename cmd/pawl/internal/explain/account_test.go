@@ -53,7 +53,9 @@ var cases = map[string]struct {
 	}},
 	"crashed twice and recovered by a probe": {
 		detail: pawlclient.Detail{
-			Intent: intent(func(i *pawlclient.Intent) { committedBy("probe")(i); i.FirstSentAt = at(31.2) }), Receipts: []pawlclient.Receipt{receipt},
+			Intent: intent(func(i *pawlclient.Intent) { committedBy("probe")(i); i.FirstSentAt = at(31.2) }),
+			// Signed by a host whose clock is behind the ledger's.
+			Receipts: []pawlclient.Receipt{{ID: "6a1f…", Outcome: "committed", IssuedAt: at(89.9)}},
 			Log: []pawlclient.LogEntry{
 				row(0.1, "fenced", 0, `{"fence":"1.1 by a-1"}`),
 				row(30, "reopened", 0, `{"fence":"1.2 by b-2","proof":"no_stamp","reason":"the sender died before it sent anything"}`),

@@ -172,8 +172,26 @@ func (w *walk) receipts() {
 		if r.Owed {
 			continue
 		}
-		w.say(r.IssuedAt, "Receipt %s was issued: %s.", r.ID, words(r.Outcome))
+		w.say(w.issued(r), "Receipt %s was issued: %s.", r.ID, words(r.Outcome))
 	}
+}
+
+// clocks is what the clock of the host that signs and the ledger's may differ by, at most.
+const clocks = 5 * time.Second
+
+// issued is when a receipt was issued, on the ledger's clock: it was signed in the transaction that wrote down what it is about, by a host
+// whose clock may be behind.
+func (w *walk) issued(r pawlclient.Receipt) time.Time {
+	at, least := r.IssuedAt, clocks
+	for _, e := range w.detail.Log {
+		switch e.Outcome {
+		case "sent", "found", "reconciled", "resolved", "abandoned", "held", "late", "failed_outside", "rejected":
+			if behind := e.At.Sub(r.IssuedAt); behind > 0 && behind < least {
+				at, least = e.At, behind
+			}
+		}
+	}
+	return at
 }
 
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
