@@ -65,14 +65,16 @@ const answerMemory = time.Second
 
 // Answers fails if the ledger does not answer a small question in time. What it answers is in no result. However many ask at once, the
 // ledger is asked once, and at most once a second.
-func Answers(ask func(ctx context.Context) error) Check {
+func Answers(ask func(ctx context.Context) error) Check { return answers(ask, answerMemory) }
+
+func answers(ask func(ctx context.Context) error, memory time.Duration) Check {
 	var mu sync.Mutex
 	var last error
 	var at time.Time
 	return func(context.Context) []Result {
 		mu.Lock()
 		defer mu.Unlock()
-		if time.Since(at) >= answerMemory {
+		if at.IsZero() || time.Since(at) >= memory {
 			// Not the context of who asks: one that goes away must not be the answer to the others.
 			ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 			defer cancel()
