@@ -78,7 +78,7 @@ func TestEveryCurlOfThePagesWorks(t *testing.T) {
 			}
 		})
 	}
-	if ran == 0 || testing.Verbose() && ran < 2 {
+	if ran < 2 { // the README and the API's page, at least
 		t.Errorf("%d pages with requests were found", ran)
 	}
 }
